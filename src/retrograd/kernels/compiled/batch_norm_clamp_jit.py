@@ -25,10 +25,15 @@ for _formula in (about_mean, about_mean_grad, clamp, hardtanh_grad):
 
 @helper
 def _rows_of(task: int, plan: Table) -> Any:
-    """The length of a row, a task's first element and one past its last; from the end, where the pass before ended."""
+    """The length of a row, a task's first element and one past its last.
+
+    Each thread's share is taken from its end, where the pass before ended, and is that of the same thread.
+    """
     row = plan[PLANES.channels] * plan[PLANES.repeat]
     per_task = max(1, CHUNK // row)
-    begin = max(0, (plan[PLANES.length] - 1) // per_task - task) * per_task
+    tasks, shares = (plan[PLANES.length] + per_task - 1) // per_task, plan[PLANES.shares]
+    share = ((task + 1) * shares - 1) // tasks
+    begin = (share * tasks // shares + (share + 1) * tasks // shares - 1 - task) * per_task
     return row, begin * row, min(plan[PLANES.length], begin + per_task) * row
 
 

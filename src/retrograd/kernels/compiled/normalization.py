@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...formulas.normalization import inverse_deviation
-from .machine.launch import Kernel, kernel
+from .machine.launch import Kernel, get_num_threads, kernel
 from .machine.plan_tracing import may_overwrite
 from .machine.prepared import prepared
 from .machine.record import record
@@ -139,6 +139,7 @@ PLANES = record(
     cuts=1,
     width=1,  # tasks of the first pass over a unit, and the columns of each
     per_task=1,  # groups whose statistics one task merges
+    shares=1,  # of the tasks of the third pass, one for each thread
 )
 
 
@@ -257,13 +258,19 @@ def affine_columns(
     return y
 
 
-@lru_cache(maxsize=4096)
 def planes_plan(samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int) -> _Plan:
     """The pieces of planes, and whether each unit (``normalization_jit.py``) is normalized by one task.
 
     That requires units whose ``arrays`` that are read twice fit into a cache, and enough of them for all threads; or so
     few elements that one task does it all.
     """
+    return _planes_plan(samples, channels, positions, groups, last, arrays, get_num_threads())
+
+
+@lru_cache(maxsize=4096)
+def _planes_plan(
+    samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int, shares: int
+) -> _Plan:
     size, repeat = channels // groups, 1
     numbers: tuple[int, ...]
     if last:
@@ -301,6 +308,7 @@ def planes_plan(samples: int, channels: int, positions: int, groups: int, last: 
         cuts=cuts,
         width=width,
         per_task=per_task,
+        shares=shares,
     )
     writing = -(-places[0] // (places[1] * places[3]))
     merging = -(-samples * groups // per_task)
