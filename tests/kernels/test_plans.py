@@ -240,6 +240,27 @@ def test_the_exact_form_behind_a_kernel(number: float) -> None:
         assert not difference(expected, usual.run(g, w)) and np.isfinite(expected).any()
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 7, 7), (3, 32, 60, 20), (8, 96, 28, 28), (2, 1280, 7, 7)])
+def test_the_bits_of_batch_norm_with_a_clamp_for_any_number_of_threads(shape: tuple[int, ...]) -> None:
+    """Each thread has a share of the tasks, in an order of its own."""
+    rng = np.random.default_rng(6)
+    g, x = (rng.standard_normal((shape[0], *shape[2:], shape[1])).astype("f").transpose(0, 3, 1, 2) for _ in range(2))
+    weight, bias, mean, inverse = rng.standard_normal((4, shape[1])).astype("f")
+    before, found = rg.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 7):
+            rg.set_num_threads(threads)
+            forward = compiled.batch_norm_clamp(x, g, weight, bias, 1e-5, 0.0, 6.0)
+            coefficients = np.stack((weight, bias))
+            found.append((forward, compiled.batch_norm_clamp_grad(g, x, weight, mean, inverse, coefficients, 0.0, 6.0)))
+            affine = compiled.channel_affine_clamp(x, None, weight, bias, 0.0, 6.0)
+            expected = np.clip(np.float64(x) * weight[:, None, None] + bias[:, None, None], 0, 6)
+            np.testing.assert_allclose(affine, expected, atol=1e-5)
+    finally:
+        rg.set_num_threads(before)
+    assert not any(difference(found[0], other) for other in found[1:])
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_bits_of_any_number_of_threads(threads: int) -> None:
     rng = np.random.default_rng(3)
