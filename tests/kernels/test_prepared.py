@@ -15,7 +15,9 @@ from retrograd.kernels.compiled import pointwise
 from retrograd.kernels.compiled.machine import launch, numpy_abi
 from retrograd.kernels.compiled.machine.plan_tracing import Planned
 from retrograd.kernels.compiled.machine.prepared import RESULT, Argument, Prepared, prepared
-from retrograd.specs.geometry import pool_window
+from retrograd.kernels.compiled.reduction import unless_finite
+from retrograd.specs.convolution_options import AUTO
+from retrograd.specs.geometry import conv_window, pool_window
 
 
 @pytest.fixture(autouse=True)
@@ -304,6 +306,62 @@ def test_a_prepared_kernel_leaks_nothing() -> None:
     assert [sys.getrefcount(each) for each in (x, number, *options)] == before
     result = weakref.ref(kernel.run(x, number, 2))
     assert result() is None
+
+
+@pytest.mark.parametrize("dtype", ["f", "d"])
+def test_a_number_that_must_be_finite(dtype: str) -> None:
+    """Where it is not, the Python function computes the result; nothing else holds what the launches made."""
+
+    def function(x: np.ndarray, factor: float) -> np.ndarray:
+        y = _scaled(x, factor, 2)
+        unless_finite(y, _fill, y)
+        return y
+
+    kernel = _Counted(function)
+    x = _random(5, dtype=dtype)
+    for _ in range(9):
+        np.testing.assert_array_equal(kernel.run(x, 3.0), _scaled(x, 3.0, 2))
+    known = kernel.calls
+    assert known < 6
+    before = sys.getrefcount(x)
+    for number, value in enumerate((np.inf, -np.inf, np.nan, np.finfo(x.dtype).max), 1):
+        wrong = x.copy()
+        wrong[3] = value
+        for _ in range(50):
+            y = kernel.run(wrong, 3.0)
+            np.testing.assert_array_equal(y, np.full(5, -1.0))
+        assert kernel.calls == known + 50 * number and sys.getrefcount(wrong) == 2
+        np.testing.assert_array_equal(kernel.run(x, 3.0), _scaled(x, 3.0, 2))
+    assert kernel.calls == known + 200 and sys.getrefcount(x) == before
+
+
+def _fill(y: np.ndarray) -> None:
+    y[...] = -1.0
+
+
+@pytest.mark.parametrize(("channels", "extent", "taps"), [((1, 6), 12, 5), ((6, 4), 8, 3), ((4, 8), 7, 1)])
+def test_prepared_convolutions(channels: tuple[int, int], extent: int, taps: int) -> None:
+    """As by their Python functions, also with infinite and NaN elements."""
+    window = conv_window((extent, extent), (taps, taps))
+    x, w = _random(2, channels[0], extent, extent), _random(channels[1], channels[0], taps, taps)
+    g = _random(2, channels[1], *window.output)
+    w_inf, x_nan = w.copy(), x.copy()
+    w_inf[1, 0, 0, 0], x_nan[1, 0, 0, 0] = np.inf, np.nan
+    calls = {"conv": [(x, w), (x, w_inf)], "conv_input_grad": [(g, w), (g, w_inf)]}
+    for name, operands in calls.items():
+        for _ in range(9):
+            for arrays in operands:
+                expected = kernels.found(name)(*arrays, None, window, AUTO)
+                _same(getattr(kernels, name)(*arrays, None, window, AUTO), expected)
+    for _ in range(9):
+        for seen in (x, x_nan):
+            expected = kernels.found("conv_weight_grad")(seen, g, window, AUTO)
+            _same(kernels.conv_weight_grad(seen, g, window, AUTO), expected)
+
+
+def _same(found: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(found, expected)
+    assert found.strides == expected.strides
 
 
 _LAYOUTS = [(2, 3, 4), (1, 7, 1), (5, 2, 1)]

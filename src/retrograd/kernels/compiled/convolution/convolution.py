@@ -17,6 +17,7 @@ import numpy as np
 
 from ....specs.convolution_options import AUTO, Options
 from ....specs.geometry import Window
+from ..machine.prepared import prepared
 from ..memory.finish import Given, finish_arrays, finish_by_numpy
 from ..memory.layout import channels_last, empty, is_channels_last
 from ..memory.packing import whole_steps
@@ -61,6 +62,7 @@ def _whole(w: np.ndarray) -> np.ndarray:
     return w if whole_steps(w.strides, w.itemsize) else np.ascontiguousarray(w, like=w)
 
 
+@prepared
 def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO) -> np.ndarray:
     """y[o] = bias + sum over r of w[r] x[o*stride + r*dilation - low].
 
@@ -140,6 +142,7 @@ def _conv(
     return _GATHERS[form](x, w, bias, y, window, False, finish)
 
 
+@prepared
 def conv_input_grad(
     g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options = AUTO
 ) -> np.ndarray:
@@ -227,6 +230,7 @@ def _without_padding(gw: np.ndarray, x: np.ndarray, g: np.ndarray, window: Windo
     gw[...] = direct.weight_grad(_readable(x), window, g, limit)
 
 
+@prepared
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """gw[r] = sum over N, o of g[o] x[o*stride + r*dilation - low].
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ....specs.convolution_options import Options
 from ....specs.geometry import AdaptiveWindow, Window
 from . import numpy_abi
 from .launch import Launch, Native, built_in, forever, loading, natives, pool
@@ -21,9 +22,11 @@ _PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 512, 4, -1, 7, 67  # as in thread
 _CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)  # these, too
 _MOST_PARAMETERS = 64
 _COPY = Native(0, ("Array", "Array", "int"))
+_LOOK = 1  # tasks of a launch that only looks whether a number is finite
+_EXPONENTS = {4: 0x7F800000, 8: 0x7FF0000000000000}  # bits that are all set in an infinite number or NaN
 _MOST_ARGUMENTS = 10  # whose structure fits 64 bits
 _BY_VALUE = frozenset({bool, int, float, str, type(None)})  # types of options that machine code compares exactly
-_BY_IDENTITY = frozenset({Window, AdaptiveWindow})  # and those of which equal ones are usually the same object
+_BY_IDENTITY = frozenset({Window, AdaptiveWindow, Options})  # and those of which equal ones are usually the same object
 
 
 class Argument(NamedTuple):
@@ -98,7 +101,9 @@ class Prepared:
     ) -> None:
         """Run these launches (function, tasks, parameters) for arguments of these layouts and with these options.
 
-        None instead of a function copies bytes; the parameters are their destination, source and number.
+        None instead of a function copies bytes; the parameters are their destination, source and number. With one task,
+        the parameters are the place, the bytes and the exponent bits of a number; if it is not finite, the arrays are
+        dropped and the Python function runs.
 
         made: for each new array another one with its layout; the first ``results`` of them are returned.
         """
@@ -206,6 +211,7 @@ class _FromPlans(Prepared):
 
     def _prepare(self, given: tuple[Any, ...], leaves: list[Any]) -> None:
         from .plan import plan_of
+        from .plan_tracing import Call as Called
         from .plan_tracing import Launch as Planned
         from .plan_tracing import Place, PlanError, Word
 
@@ -241,6 +247,11 @@ class _FromPlans(Prepared):
                 made.append(np.empty(buffer.bytes, np.uint8))
         launches: list[tuple[Any, int, list[Any]]] = []
         for one in plan.launches:
+            if isinstance(one, Called) and one.unless_finite is not None and returned:
+                place, size = one.unless_finite, one.unless_finite.dtype.itemsize
+                begin = place.begin - begins.get(place.buffer, 0)
+                launches.append((None, _LOOK, [places[place.buffer]._replace(begin=begin), size, _EXPONENTS[size]]))
+                continue
             if not isinstance(one, Planned):
                 return
             parameters: list[Any] = []

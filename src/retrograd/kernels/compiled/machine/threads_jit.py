@@ -64,10 +64,12 @@ PLACES, WAYS = 512, 4
 # are followed by a prototype for each of these arrays, then by the arguments: for an array the number of axes, the
 # dtype, and each axis's extent and stride; for an option OPTION and the object. Then come the launches, each with its
 # kernel, tasks and number of parameters, and three words for each parameter: the kind, the value or place, and bytes.
-# Without a kernel it copies bytes, and the parameters are their destination, source and number.
+# Without a kernel it copies bytes, and the parameters are their destination, source and number; or, with one task, it
+# looks at a number, and the parameters are its place, bytes and exponent bits: the entry is of no use if all are set.
 ENTRY_OWNER, ENTRY_GIVEN, ENTRY_STRUCTURE, ENTRY_MADE, ENTRY_RESULTS, ENTRY_LAUNCHES, ENTRY_BEGIN = range(7)
 ENTRY_PROTOTYPES = 7
 OPTION = -1
+UNFIT = 1  # instead of the address of a result
 # which arguments are tuples, as a number to this base: 1 for an object, 2 and the length for a tuple
 STRUCTURE = 67
 # words of a program, followed by three for each launch: the kernel, the number of tasks, and the parameter record
@@ -501,7 +503,10 @@ def _drop_all(objects: int, first: int, end: int) -> None:
 
 @helper
 def _run_entry(function: int, entry: int, arguments: int) -> int:
-    """Allocate the arrays of an entry, run its launches, and return None, the result, or a tuple of several."""
+    """Allocate the arrays of an entry, run its launches, and return None, the result, or a tuple of several.
+
+    Returns UNFIT if a number that must be finite is not.
+    """
     count, results, made = word(entry, ENTRY_MADE), word(entry, ENTRY_RESULTS), new_record()
     for place in range(count):
         array = call_new_like(word(function, PREPARED_NEW_LIKE), word(entry, ENTRY_PROTOTYPES + place))
@@ -511,7 +516,7 @@ def _run_entry(function: int, entry: int, arguments: int) -> int:
         set_word(made, place, array)
     owner = word(entry, ENTRY_OWNER)
     _take(owner)  # another thread may replace the entry while this one runs
-    record, done = new_record(), True
+    record, done, fit = new_record(), True, True
     at = entry + 8 * word(entry, ENTRY_BEGIN)
     for _ in range(word(entry, ENTRY_LAUNCHES)):
         kernel, tasks, parameters = word(at, 0), word(at, 1), word(at, 2)
@@ -524,12 +529,20 @@ def _run_entry(function: int, entry: int, arguments: int) -> int:
                 value = word(word(made, value), DATA) + word(at, 2)
             set_word(record, slot, value)
             at += 24
-        if kernel == 0:
+        if kernel == 0 and tasks == 0:
             _copy(word(record, 0), word(record, 1), word(record, 2))
-        elif done:
+        elif kernel == 0:
+            exponent = word(record, 2)
+            set_word(record, 3, 0)
+            _copy(record + 24, word(record, 0), word(record, 1))
+            fit = fit and word(record, 3) & exponent != exponent
+        elif done and fit:
             done = _release(word(function, PREPARED_STATE), kernel, tasks, record)
     _drop(owner)
     _drop_all(made, results, count)
+    if done and not fit:
+        _drop_all(made, 0, results)
+        return UNFIT
     if done and results == 1:
         return word(made, 0)
     if done and results == 0:
@@ -549,7 +562,8 @@ def prepared(owner: int, arguments: int, count: int) -> int:
 
     ``owner`` is a Python integer, the address of the words of the function. Its arguments are arrays, options, which
     are compared by value if they are numbers or strings, and else by identity, and tuples of these. If PREPARED_TRUE is
-    set, True after the last array is ignored. For unknown layouts or options it calls its ``other``.
+    set, True after the last array is ignored. For unknown layouts or options, and where a number that should be finite
+    is not, it calls its ``other``.
     """
     function = _to_int(owner)
     given, flat = arguments, new_record()
@@ -585,7 +599,10 @@ def prepared(owner: int, arguments: int, count: int) -> int:
         if entry == 0:
             break
         if _fits(function, entry, flat, leaves, structure):
-            return _run_entry(function, entry, flat)
+            result = _run_entry(function, entry, flat)
+            if result != UNFIT:
+                return result
+            break
     return _call_with(word(function, PREPARED_OTHER), given, count, 0)
 
 
