@@ -153,3 +153,17 @@ def test_scatter_takes_a_number_by_its_name():
     for given in ({}, {"src": 1, "value": 1}):
         with pytest.raises(TypeError, match=r"scatter: src=.* and value=.*: give exactly one"):
             retrograd.zeros(2, 3).scatter(1, labels, **given)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 3), (2, 1), (2, 3)], ids=str)
+def test_values_added_at_indices_with_more_axes(shape: tuple[int, ...]) -> None:
+    """x of one axis: each index adds the value that broadcasting gives it."""
+    index, value = np.array([[2, -2, -2], [-2, -3, 2]]), numbers(*shape, seed=1)
+    wanted = [0.5, 1.5, 2.5]
+    for place, number in zip(index.ravel(), np.broadcast_to(value, (2, 3)).ravel(), strict=True):
+        wanted[place] += number
+    x = retrograd.tensor([0.5, 1.5, 2.5], dtype=retrograd.float64)
+    added = x.index_put((retrograd.tensor(index),), retrograd.tensor(value), accumulate=True)
+    np.testing.assert_allclose(added.numpy(), wanted, rtol=1e-14)
+    x.index_put_((retrograd.tensor(index),), retrograd.tensor(value), accumulate=True)
+    np.testing.assert_array_equal(x.numpy(), added.numpy())

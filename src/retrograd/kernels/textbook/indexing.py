@@ -215,6 +215,8 @@ def put_into(y: np.ndarray, v: np.ndarray, places: Places, accumulate: bool) -> 
     if not accumulate:
         target[_advanced(axes, arrays) if axes else ...] = np.ascontiguousarray(v, like=y) if v.ndim and axes else v
     elif axes:
+        if target.ndim == 1:  # NumPy 2.4 reads beyond the end of a v with one axis if the indices have more
+            v = np.broadcast_to(v, arrays[0].shape)
         np.add.at(target, _advanced(axes, arrays), v)
     else:
         target += v

@@ -153,7 +153,8 @@ def _written(y: np.ndarray, at: tuple[np.ndarray, ...], updates: np.ndarray, how
     if how == "none":
         y[at] = updates
     else:
-        _NUMPYS[how].at(y, at, updates)
+        shape = np.broadcast_shapes(*[each.shape for each in at]) + y.shape[len(at) :]
+        _NUMPYS[how].at(y, at, np.broadcast_to(updates, shape))  # by itself, NumPy 2.4 may read beyond their end
     return y
 
 
