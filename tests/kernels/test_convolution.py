@@ -13,8 +13,9 @@ from kernels.sets import textbook_at_night
 from retrograd import kernels
 from retrograd.kernels.compiled.convolution import algorithm, depthwise, direct, direct_plan, fold
 from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
-from retrograd.kernels.compiled.machine.microkernel import tile
-from retrograd.kernels.compiled.memory.layout import nested_strides, usual_strides
+from retrograd.kernels.compiled.convolution.axes import WEIGHT
+from retrograd.kernels.compiled.machine.microkernel import rows_tile, tile
+from retrograd.kernels.compiled.memory.layout import channels_last, nested_strides, usual_strides
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
@@ -234,6 +235,8 @@ FORMS = {
     "line of one panel": ("line", Case(conv_window((40, 41), 1), 2, 40, 16, False)),
     "direct": ("direct", Case(conv_window((7, 9), 3, 2, 1), 2, 20, 37, True)),
     "direct in parts": ("direct", Case(conv_window((5, 5), 3, 2, 1), 2, 400, 40, True)),
+    "direct in pairs": ("direct", Case(conv_window((17, 19), 3, 2, 1), 3, 71, 5, True)),
+    "direct, the last panel in pairs": ("direct", Case(conv_window((17, 19), 3, 2, 1), 3, 71, 36, True)),
     "direct in groups": ("direct", Case(conv_window((7, 9), 3, 1, 1, 1, 3), 2, 30, 60, True)),
     "narrow": ("narrow", Case(conv_window((9, 30), 5, 2, 2), 2, 3, 37, True)),
     "narrow in blocks": ("narrow", Case(conv_window((9, 30), 5, 1, 2), 2, 16, 20, False)),
@@ -335,6 +338,101 @@ def test_weight_grad_of_far_operands(monkeypatch: pytest.MonkeyPatch, case: Case
         check(kernels, case, Source(np.random.default_rng(1), dtype, ("channels_last",)))
     finally:
         direct._reduce_plan.cache_clear()
+
+
+# Geometries of the direct form whose last panel fills at most half a vector on some processor: 1 to 8 columns in it.
+PAIRED = {
+    "one column": Case(conv_window((9, 14), 3, 2, 1), 2, 24, 1, True),
+    "an odd number of terms": Case(conv_window((9, 14), 3, 2, 1), 2, 21, 8, True),
+    "one term of a tap": Case(conv_window((9, 9), 3, 2, 1), 2, 1, 6, True),
+    "more terms than a block": Case(conv_window((5, 6), 3, 2, 1), 1, 90, 3, True),
+    "after a vector": Case(conv_window((7, 9), 3, (2, 1), ((1, 0), (0, 2)), (1, 2)), 2, 13, 20, True),
+    "after several vectors": Case(conv_window((6, 5), (3, 2), 2, 1), 1, 9, 36, False),
+    "groups": Case(conv_window((9, 10), 3, 2, 1, 1, 4), 2, 28, 12, True),
+    "groups of more than two vectors": Case(conv_window((5, 12), 3, 1, 1, 1, 2), 1, 34, 66, True),
+    "line": Case(conv_window((50,), 5, 3, 2), 3, 7, 5, True),
+    "space": Case(conv_window((3, 4, 5), 2, (1, 2, 1), 1), 2, 11, 2, True),
+    "rows of taps in the padding alone": Case(conv_window((2, 3, 20), (3, 3, 5), 1, (4, 3, 2)), 1, 6, 4, True),
+    "lines of taps in the padding alone": Case(conv_window((3, 9), (5, 3), (1, 2), ((4, 5), (0, 1))), 2, 10, 33, True),
+}
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["channels_last", "contiguous", "every_other"])
+@pytest.mark.parametrize("name", PAIRED)
+def test_pairs_of_terms(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, dtype: type) -> None:
+    force(monkeypatch, "direct", "conv", "conv_input_grad")
+    monkeypatch.setattr(direct_plan, "_PACKING", 0)
+    direct._gather_plan.cache_clear()
+    case = PAIRED[name]
+    try:
+        assert rows_tile(np.dtype(dtype).char, 1, 9).paired
+        check(kernels, case, Source(np.random.default_rng(1), dtype, (layout,)))
+        turned = Case(case.window, case.batch, case.outputs, case.inputs, case.bias)
+        check(kernels, turned, Source(np.random.default_rng(2), dtype, (layout,)))
+    finally:
+        direct._gather_plan.cache_clear()
+
+
+def test_tiles_with_pairs_of_terms() -> None:
+    """They are taken where the last vector is at most half full, and have a panel of their own."""
+    lanes = tile("f", "rows", 1).lanes
+    for columns in range(1, 9 * lanes):
+        shape = rows_tile("f", columns, 100)
+        assert shape.panels * shape.width >= columns > (shape.panels - 1) * shape.width
+        if shape.paired:
+            assert columns - (shape.panels - 1) * shape.width <= lanes // 2
+    assert rows_tile("f", lanes // 2, 100).paired
+    assert not rows_tile("f", lanes // 2, 1).paired
+    assert not rows_tile("f", lanes, 100).paired
+
+
+# Geometries of the weight gradient that sums over output channels as rows.
+SWAPPED = {
+    "few outputs": Case(conv_window((9, 14), 3, 2, 1), 2, 24, 5, False),
+    "many of both": Case(conv_window((9, 7), 3, (2, 1), ((1, 0), (2, 1))), 1, 34, 70, False),
+    "groups": Case(conv_window((9, 10), 3, 2, 1, 1, 4), 3, 28, 12, False),
+    "taps in the padding alone": Case(conv_window((2, 5), (3, 2), 1, ((3, 3), (2, 0))), 2, 6, 9, False),
+    "dilated": Case(conv_window((9, 20), 3, (1, 2), 2, 2), 2, 17, 3, False),
+    "one tap": Case(conv_window((31,), 1), 3, 18, 7, False),
+    "space": Case(conv_window((3, 4, 5), 2, (1, 2, 1), 1, groups=2), 2, 22, 6, False),
+}
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["channels_last", "contiguous", "every_other"])
+@pytest.mark.parametrize("name", SWAPPED)
+def test_weight_grad_of_outputs_as_rows(
+    monkeypatch: pytest.MonkeyPatch, name: str, layout: str, dtype: type, far: bool
+) -> None:
+    monkeypatch.setattr(direct_plan, "is_swapped", lambda *_: True)
+    if far:  # prefetches
+        for constant, value in (("_FAR", 0), ("_FAR_WORK", 0), ("_NEAR", 1 << 10), ("TASK_WORK", 1 << 10)):
+            monkeypatch.setattr(direct_plan, constant, value)
+    force(monkeypatch, "direct", "conv_weight_grad")
+    direct._reduce_plan.cache_clear()
+    case = SWAPPED[name]
+    try:
+        source = Source(np.random.default_rng(1), dtype, (layout,))
+        check(kernels, case, source)
+        x, w, g = operands(case, source)
+        whole = kernels.conv_weight_grad(x, g, case.window)
+        for limit in (whole.nbytes, 3 * whole.nbytes):  # fewer partial sums at a time
+            some = direct.weight_grad(channels_last(x), case.window, channels_last(g), limit)
+            assert some.transpose(WEIGHT[x.ndim]).tobytes() == whole.tobytes()
+    finally:
+        direct._reduce_plan.cache_clear()
+
+
+def test_rows_are_outputs_where_they_fill_vectors() -> None:
+    lanes = tile("f", "sums", 1).lanes
+    assert direct_plan.is_swapped("f", 2 * lanes, lanes // 2, 28, 10_000)
+    assert not direct_plan.is_swapped("f", lanes // 2, 2 * lanes, 28, 10_000)
+    assert not direct_plan.is_swapped("f", 2 * lanes, 2 * lanes, 28, 10_000)
+    assert not direct_plan.is_swapped("f", 2 * lanes, lanes // 2, 28, 10)  # too little work
 
 
 @pytest.mark.pairwise

@@ -21,9 +21,10 @@ from typing import NamedTuple
 
 from ....specs.convolution_options import Options, suits
 from ....specs.geometry import Window
-from ..machine.microkernel import Tile, dot_tile, tile
+from ..machine.microkernel import Tile, dot_tile, rows_tile, tile
+from ..machine.microkernel import term_cycles as _term
 from . import axes, depthwise, direct, fold, narrow, planar, rowwise, winograd
-from .direct_plan import SHORT
+from .direct_plan import SHORT, is_swapped, sum_cycles
 from .winograd_plan import PAIRS, POINTS_OF_TWO, TERMS, blocks_of, partial_sums, points_along
 
 # ---- The temporary memory of the forms of a convolution, and the choice of one that fits a limit --------------------
@@ -223,7 +224,6 @@ _ADD, _ADD_ALL = 2, 18  # a vector of products that is added to others of adjace
 _PACK, _PACK_LARGE = 0.6, 0.33  # a weight that is packed for an input gradient: before the product, by its tasks
 _COPY = 2  # a vector of a line that is copied
 _REDUCE, _DOT = 4, 20  # a sum of the lanes of a register, added to memory; a tile of such sums
-_SUM_LINE, _SUM_PANEL = 20, 6  # a tile of the weight gradient for a line, besides its terms; a panel of it
 _MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
 _CALL, _CHECK = 6000, 9000  # a kernel; the look at an input gradient for numbers that are not finite
 # factors of tiles and planes of a group, which read and write parts of cache lines; "narrow" takes all groups of a line
@@ -233,11 +233,6 @@ _TILE_OF_POINT, _TILE_OF_SUMS = 43, 20  # a tile of a product of Winograd's tran
 _SUM_OF_POINT, _CHANNEL = 9, 90
 # positions, in registers, after which planar sums lanes
 _SEGMENT = 128
-
-
-def _term(rows: float, vectors: float) -> float:
-    """Cycles for a term of a tile: two multiply-adds or loads each, and a sum waits four for the term before."""
-    return max(rows * vectors / 2, (rows + vectors) / 2, 4)
 
 
 def _panels(shape: Tile) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -259,7 +254,7 @@ def _inside(window: Window, axes: int) -> float:
     return shares
 
 
-def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str) -> float:
+def _sum_cycles(form: str, window: Window, positions: int, inputs: int, outputs: int, dtype: str) -> float:
     """Estimated time of a form of the weight gradient for each position of g."""
     groups, taps, copied_axes = window.groups, window.taps, form == "narrow"
     depth, columns, line = inputs // groups, outputs // groups, window.output[-1]
@@ -276,14 +271,9 @@ def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str
         taps, depth = taps // window.kernel[-1], depth * window.kernel[-1]
         if any(window.padding[-1]):
             copied = taps * inputs * window.stride[-1] / shape.lanes * _COPY
-    tiles_of_rows = -(-depth // shape.rows)
-    rows = depth / tiles_of_rows
-    terms = tiles_of_rows * _SUM_LINE / line + sum(
-        count
-        * tiles_of_rows
-        * (max(_term(rows, vectors), rows / 2 + vectors + 1) + _SUM_PANEL / line)  # and prefetches
-        for count, vectors in _panels(shape)
-    )
+    terms = sum_cycles(dtype, depth, columns, line)
+    if not copied_axes and is_swapped(dtype, depth, columns, line, positions):
+        terms = sum_cycles(dtype, columns, depth, line)
     return groups * taps * terms * _inside(window, window.ndim - copied_axes) + copied
 
 
@@ -322,13 +312,15 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
             for count, vectors in _panels(shape)
         )
         return pixels / min(shape.rows, pixels) * product + packed + _CALL
-    shape = tile(dtype, "rows", columns)
     phases = prod(window.stride) if gradient else 1
-    taps, tiles = window.taps / phases, -(-pixels // phases // shape.rows) * phases
+    taps, large = window.taps / phases, window.taps * depth * columns * size > axes.LARGE_WEIGHTS
+    shape = tile(dtype, "rows", columns) if large else rows_tile(dtype, columns, int(taps * depth))
+    tiles = -(-pixels // phases // shape.rows) * phases
     product = sum(
-        count * (taps * (depth * _term(shape.rows, vectors) + _TAP) + _PANEL) for count, vectors in _panels(shape)
+        count * (taps * (depth * _term(shape.rows, vectors) / terms + _TAP) + _PANEL)
+        for (count, vectors), terms in zip(_panels(shape), (1, 2 if shape.paired else 1), strict=True)
     )
-    if gradient and window.taps * depth * columns * size > axes.LARGE_WEIGHTS:
+    if gradient and large:
         packed *= _PACK_LARGE / _PACK
     written_bytes = groups * pixels * columns * size
     missed = written_bytes / 64 * _MISS if written_bytes > _CACHED else 0
@@ -351,7 +343,7 @@ def _direct_forms(
             found.append("narrow")
         positions = batch * prod(window.output)
         calls = {form: (2 if form == "direct" else 3) * _CALL for form in found}
-        return {form: calls[form] + positions * _sum_cycles(form, window, inputs, outputs, dtype) for form in found}
+        return {form: calls[form] + positions * _sum_cycles(form, window, positions, inputs, outputs, dtype) for form in found}
     if dense and rowwise.is_line(window, batch, inputs, outputs, dtype):
         found.append("line")
     if gradient and fold.applies(written, window):

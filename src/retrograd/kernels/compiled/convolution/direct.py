@@ -15,6 +15,7 @@ from ..machine.launch import kernel
 from ..machine.scratch import aligned, cores, per_thread
 from ..memory.finish import Finish
 from ..memory.layout import fill, nested_strides, usual_strides
+from ..memory.moves import copy
 from ..memory.packing import pack_weights, packed_elements, whole_steps, zeros_of
 from .axes import merge_window, three_axes, three_strides
 from .direct_plan import REDUCE, REDUCE_TASK, Gather, Reduce, gather_plan, reduce_plan
@@ -33,13 +34,12 @@ def sum_parts(partials: np.ndarray, gw: np.ndarray) -> np.ndarray:
 
 def add_parts(partials: np.ndarray, gw: np.ndarray, first: bool) -> None:
     """Add some partial sums to ``gw``, in their order; the ``first`` of all begins it."""
-    total = gw.reshape(-1)
     with np.errstate(all="ignore"):
-        for at, part in enumerate(partials.reshape(len(partials), -1)):
+        for at, part in enumerate(partials.reshape(len(partials), *gw.shape)):
             if first and at == 0:
-                total[:] = part
+                gw[...] = part
             else:
-                np.add(total, part, out=total)
+                np.add(gw, part, out=gw)
 
 
 # ---- Convolution by the batch-reduce micro-kernel, tap by tap, for every geometry -----------------------------------
@@ -110,7 +110,7 @@ def gather(
         window, gradient, source.shape[0], w.shape, w.strides, dtype, source.strides, target.strides
     )
     if packing:
-        w = pack_weights(w, plan.taps, *packing)
+        w = pack_weights(w, plan.taps, *packing, shape=plan.shape)
     scratch, packed = per_thread(plan.scratch, "i8"), per_thread(plan.packed, dtype)
     init = zeros if bias is None else bias
     if plan.filled:  # positions that no tap reaches; + 0, because their empty sum turns -0 into 0
@@ -155,9 +155,13 @@ def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None 
 
     ``limit``: bytes for the partial sums; fewer at a time, added in the same order, give the same bits.
     """
-    rows, columns = x.shape[1] // window.groups, g.shape[1] // window.groups
+    groups, taps = window.groups, window.taps
+    rows, columns = x.shape[1] // groups, g.shape[1] // groups
     plan = _reduce_plan(window, x.shape[0], rows, columns, x.dtype.char, x.strides, g.strides)
-    return _reduced(plan, x, g, np.empty((*window.kernel, rows, g.shape[1]), x.dtype, like=x), limit)
+    gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype, like=x)
+    sums = gw.reshape(taps, rows, groups, columns).transpose(0, 3, 2, 1) if plan.swapped else gw
+    _reduced(plan, x, g, sums, limit)
+    return gw
 
 
 def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
@@ -166,18 +170,27 @@ def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
     rows, steps = window.kernel[-1] * channels, (*x.strides[:-1], channels * x.itemsize)
     low, line = window.padding[-1][0] * channels, window.input[-1] * channels
     plan = _reduce_plan(seen, x.shape[0], rows, g.shape[1], x.dtype.char, steps, g.strides, low, line)
-    return _reduced(plan, x, g, np.empty((*seen.kernel, rows, g.shape[1]), x.dtype, like=x), None)
+    gw = np.empty((*seen.kernel, rows, g.shape[1]), x.dtype, like=x)
+    _reduced(plan, x, g, gw, None)
+    return gw
 
 
-def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: int | None) -> np.ndarray:
+def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: int | None) -> None:
+    """Fill ``gw``: the weight gradient in the order of the sums, contiguous unless they are swapped."""
     dtype = x.dtype.char
     scratch, zeros = per_thread(plan.scratch, "i8"), zeros_of(plan.zeros, dtype)
     copies = per_thread(plan.copies, dtype)
     some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
     if plan.parts == 1 or some == plan.parts:
-        target = gw if plan.parts == 1 else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
+        in_place = plan.parts == 1 and not plan.swapped
+        target = gw if in_place else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
         _weight_grad[dtype](plan.tasks, x, g, target, zeros, copies, plan.copies, plan.words, scratch, plan.scratch)
-        return gw if plan.parts == 1 else sum_parts(target, gw)
+        if plan.swapped:
+            total = sum_parts(target, target[0]) if plan.parts > 1 else target[0]
+            copy(gw, total.reshape(gw.shape))
+        elif not in_place:
+            sum_parts(target, gw)
+        return
     partials = np.empty((some, gw.size), x.dtype, like=x)
     pieces = plan.tasks // plan.parts
     for first in range(0, plan.parts, some):
@@ -188,7 +201,6 @@ def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: 
         words[begin : begin + count * pieces * REDUCE_TASK.words : REDUCE_TASK.words] -= first
         _weight_grad[dtype](count * pieces, x, g, partials, zeros, copies, plan.copies, words, scratch, plan.scratch)
         add_parts(partials[:count], gw, first == 0)
-    return gw
 
 
 # ---- Temporary memory, see algorithm.py -----------------------------------------------------------------------------
@@ -210,7 +222,7 @@ def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: s
         dtype,
         *((target, source) if gradient else (source, target)),
     )
-    packed = packed_elements(len(plan.taps), packing[0], packing[1], groups, dtype) if packing else 0
+    packed = packed_elements(len(plan.taps), *packing[:2], groups, dtype, plan.shape) if packing else 0
     return (packed + plan.packed * cores()) * size
 
 
@@ -219,8 +231,8 @@ def weight_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dty
     size, groups = 4 if dtype == "f" else 8, window.groups
     one = window.taps * inputs // groups * outputs * size
     x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
-    parts = _reduce_plan(window, batch, inputs // groups, outputs // groups, dtype, x, g).parts
-    return (parts * one, one) if parts > 1 else (0, 0)
+    plan = _reduce_plan(window, batch, inputs // groups, outputs // groups, dtype, x, g)
+    return (plan.parts * one, one) if plan.parts > 1 or plan.swapped else (0, 0)
 
 
 def row_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:

@@ -130,6 +130,24 @@ def entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, la
 
 
 @helper
+def taps_inside(plan, phase, scratch, coordinates, rows):  # type: ignore[no-untyped-def]
+    """The taps that read more than padding at one of the rows: a range along the outermost axis with several taps."""
+    taps_d, taps_h, inner = plan[phase + PHASE.taps], plan[phase + PHASE.taps + 1], plan[phase + PHASE.taps + 2]
+    at, moves, count, extent = coordinates + ROW_SLOTS, phase + PHASE.moves + 1, taps_h, plan[WALK.extent + 1]
+    if taps_d > 1:
+        at, moves, count, extent, inner = coordinates, phase + PHASE.moves, taps_d, plan[WALK.extent], inner * taps_h
+    low, high = scratch[at], scratch[at]
+    for i in range(1, rows):
+        low, high = min(low, scratch[at + i]), max(high, scratch[at + i])
+    first, last = 0, count
+    while first < last - 1 and high + plan[moves + first] < 0:
+        first += 1
+    while last > first + 1 and low + plan[moves + last - 1] >= extent:
+        last -= 1
+    return first * inner, last * inner
+
+
+@helper
 def position_of(plan, phase, pixel):  # type: ignore[no-untyped-def]
     """The coordinates (n, d, h, w) of a pixel of the phase."""
     w = pixel % plan[phase + PHASE.positions + 2]
@@ -193,15 +211,20 @@ def gather(
             position = read_and_written(
                 source_at, target_at, plan, phase, position, rows, scratch, coordinates, rows_of_c
             )
+            first = 0
             if taps > 0:
-                entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), 0, taps)
+                last = taps
+                if plan[GATHER.skip] != 0:
+                    first, last = taps_inside(plan, phase, scratch, coordinates, rows)
+                    entries = last - first
+                entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), first, last)
             group, panel = group_first, panel_first
             for _ in range(part_first, part_last):
                 b = (
                     address(weights)
                     + group * plan[GATHER.weight_group]
                     + panel * plan[GATHER.panel_step]
-                    + plan[phase + PHASE.first_tap] * plan[GATHER.entry_step]
+                    + (plan[phase + PHASE.first_tap] + first) * plan[GATHER.entry_step]
                 )
                 if taps == 0:
                     b = address(zeros)
@@ -307,7 +330,8 @@ def _entries_of_tap(  # type: ignore[no-untyped-def]
     x, g, plan, a, b, lowest, count, first_row, last_row, scratch, table, copies, own
 ):
     """The address table of one tap: per row of the output, the addresses of the row and of its input; their number."""
-    entries = 0
+    entries, of_x = 0, table + plan[REDUCE.swapped]
+    of_g = 2 * table + 1 - of_x
     height, depth = plan[WINDOW.output + 1], plan[WINDOW.output]
     h = first_row % height
     rest = first_row // height
@@ -322,8 +346,8 @@ def _entries_of_tap(  # type: ignore[no-untyped-def]
                 at = own + entries * plan[REDUCE.copy]
                 _copy_line(x, place, plan, copies, at)
                 place = address(offset(copies, at))
-            scratch[table + 2 * entries] = place
-            scratch[table + 2 * entries + 1] = (
+            scratch[of_x + 2 * entries] = place
+            scratch[of_g + 2 * entries] = (
                 address(g)
                 + n * plan[WINDOW.g]
                 + d * plan[WINDOW.g + 1]
@@ -366,6 +390,8 @@ def _channels_of_task(plan, own):  # type: ignore[no-untyped-def]
         last, _ = rows_of_tile(product, plan[own + SUM.tile_last])
     column, width = plan[own + SUM.panel_first] * plan[REDUCE.width], plan[REDUCE.width]
     column_last = min(plan[REDUCE.columns], plan[own + SUM.panel_last] * width)
+    if plan[REDUCE.swapped] != 0:
+        first, last, column, column_last = column, column_last, first, last
     of_x, of_g = group * plan[REDUCE.x_group] + first * size, group * plan[REDUCE.g_group] + column * size
     more_x, more_g = (groups - 1) * plan[REDUCE.x_group], (groups - 1) * plan[REDUCE.g_group]
     return of_x, more_x + (last - first) * size, of_g, more_g + (column_last - column) * size
@@ -410,7 +436,10 @@ def weight_grad(
     scratch: Table,
     scratch_words: int,
 ) -> None:
-    """``target[tap, i, j] = sum over the task's rows of x[position + tap, i] * g[position, j]``."""
+    """``target[tap, i, j] = sum over the task's rows of x[position + tap, i] * g[position, j]``.
+
+    If swapped, ``target[tap, j, i]``.
+    """
     own = plan[REDUCE.tasks] + SUM.words * task
     target_at = address(target) + plan[own + SUM.part] * plan[REDUCE.partial]
     group_first, group_last = plan[own + SUM.group_first], plan[own + SUM.group_last]
@@ -443,12 +472,15 @@ def weight_grad(
                 plan[WINDOW.g + 3],
                 (lowest * stride + move) * plan[WINDOW.x + 3],
             )
-            groups_x, groups_g = plan[REDUCE.x_group], plan[REDUCE.g_group]
-            tile_a, tile_b = size, size
+            groups_a, groups_b = plan[REDUCE.x_group], plan[REDUCE.g_group]
+            move_a, move_b, tile_a, tile_b = move_x, 0, size, size
+            if plan[REDUCE.swapped] != 0:
+                lda, ldb, move_a, move_b, groups_a, groups_b = ldb, lda, 0, move_x, groups_b, groups_a
             if entries == 0:  # the tap reads only padding here: 0 * 0
                 scratch[table] = address(zeros)
                 scratch[table + 1] = address(zeros)
-                entries, depth, lda, ldb, move_x, groups_x, groups_g, tile_a, tile_b = 1, 1, 0, 0, 0, 0, 0, 0, 0
+                entries, depth, lda, ldb, move_a, move_b = 1, 1, 0, 0, 0, 0
+                groups_a, groups_b, tile_a, tile_b = 0, 0, 0, 0
             tiles = tile_last - tile_first
             parts, following = (group_last - group_first) * tiles, min(last + plan[REDUCE.chunk], row_last)
             ahead = plan[REDUCE.ahead] != 0 and parts >= _FEW_TILES and following > last
@@ -477,9 +509,9 @@ def weight_grad(
                         entries,
                         depth,
                         lda,
-                        group * groups_g,
+                        move_b + group * groups_b,
                         width * tile_b,
-                        move_x + group * groups_x + first * tile_a,
+                        move_a + group * groups_a + first * tile_a,
                         ldb,
                         address(offset(scratch, rows_of_c)),
                         address(zeros),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -20,8 +21,12 @@ from ..machine.microkernel import (
     ROW_SLOTS,
     SMALL_TASK_WORK,
     TASK_WORK,
+    Tile,
     even_product,
+    panel_cycles,
     registers,
+    rows_tile,
+    term_cycles,
     tile,
 )
 from ..machine.record import record
@@ -51,6 +56,7 @@ GATHER = record(
     depth_step=1,
     column_step=1,
     group_step=1,  # of the weights before they are packed, in elements
+    skip=1,  # 1: taps that read only padding are left out
     tasks=1,  # where the tasks begin
     phases=0,  # and then the tasks
 )
@@ -72,6 +78,8 @@ _CHUNK = 320 << 10  # bytes of weights that stay in L2 while pixels stream by
 # For so few tiles, packing costs more than strided rows of weights: vectors of 64 bytes read more of each.
 _STREAMED_TILES, _STREAMED_DEPTH = 9 if registers() == 32 else 4, 128
 _ALIASED = 2048  # bytes; rows so far apart share few lines of L1
+_ALIASED_ROWS = 8  # rows a multiple of _ALIASED bytes apart that L1 holds
+_PACKING = 8000  # cycles for packing weights that could be read in place
 _PIXELS = 512  # pixels that pay for packing weights a second time
 _PIXELS_OF_SHARE = 128  # pixels that pay for it where an odd number of tasks becomes even, for each of the tasks
 _MOST_PHASES = 64  # with more, the target is filled first, and phases without taps are skipped
@@ -89,6 +97,7 @@ class Gather:
     given: bool  # the kernel reads the weights in place
     packed: int  # elements per thread of the weights that a task packs
     filled: bool  # the kernel skips positions that no tap reaches: they already hold the initial row
+    shape: Tile  # of the packed weights
 
 
 def axis_phases(
@@ -179,6 +188,10 @@ def phases(
     return found, taps, filled and reached < batch * prod(axis.input for axis in axes)
 
 
+def _is_padded(axis: Axis) -> bool:
+    return axis.low > 0 or (axis.output - 1) * axis.stride + (axis.kernel - 1) * axis.dilation - axis.low >= axis.input
+
+
 def gather_plan(
     axes: list[Axis],
     gradient: bool,
@@ -203,18 +216,26 @@ def gather_plan(
     """
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "rows", columns)
-    width, panels = shape.width, shape.panels
     kernel = [axis.kernel for axis in axes]
     nested = [weight_taps[2] * kernel[2] * kernel[1], weight_taps[2] * kernel[2], weight_taps[2]]
     even = all(r == 1 or step == expected for r, step, expected in zip(kernel, weight_taps, nested, strict=True))
-    weights = kernel[0] * kernel[1] * kernel[2] * depth * panels * width * size
+    weights = kernel[0] * kernel[1] * kernel[2] * depth * shape.panels * shape.width * size
     direct = not gradient and column_step == 1 and depth_step > 0 and even and weights <= _SMALL_WEIGHTS
+    if depth_step * size % _ALIASED == 0 and prod(kernel) * depth > _ALIASED_ROWS:
+        direct = False
     pixels = batch * axes[0].output * axes[1].output * axes[2].output
     if registers() == 16 and shape.tail < shape.lanes:  # masks of rows in place cost a third
         direct = direct and pixels * weights < TASK_WORK * size
     large = weights > LARGE_WEIGHTS
     most_streamed = _STREAMED_TILES * shape.rows // (2 if depth_step * size % _ALIASED == 0 else 1)
     streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= most_streamed
+    if not large:
+        terms = prod(kernel) * depth // (prod(axis.stride for axis in axes) if gradient else 1)
+        paired = rows_tile(dtype, columns, terms)
+        saved = panel_cycles(shape, terms) / shape.rows - panel_cycles(paired, terms) / paired.rows
+        if paired.paired and (not direct or saved * groups * pixels > _PACKING):
+            shape, direct = paired, False
+    width, panels = shape.width, shape.panels
     found, taps, filled = phases(
         axes,
         gradient,
@@ -279,6 +300,8 @@ def gather_plan(
         depth_step=depth_step,
         column_step=column_step,
         group_step=group_step,
+        # in an input gradient, every tap must show a weight that is not finite: convolution.py
+        skip=int(not gradient and _is_padded(axes[0] if kernel[0] > 1 else axes[1])),
         tasks=start,
         phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),
     )
@@ -291,6 +314,7 @@ def gather_plan(
         direct or large,
         tap_chunk * depth_chunk * width if large and not streamed else 0,
         filled,
+        shape,
     )
 
 
@@ -313,8 +337,9 @@ REDUCE = record(
     size=1,
     width=1,  # bytes of an element; columns of a panel
     rows=1,
-    columns=1,  # input and output channels per group
-    row_step=1,  # of the target, from one input channel to the next
+    columns=1,  # input and output channels per group, or the other way round
+    swapped=1,  # 1: rows are output channels, columns are input channels
+    row_step=1,  # of the target, from one row to the next
     partial=1,  # from one partial result to the next
     chunk=1,  # rows of the output summed before the next tile
     product=PRODUCT.words,
@@ -345,6 +370,9 @@ _PARTIALS = 448 << 10  # bytes of partial sums besides two
 _WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that pay for reading a byte of x or g; no bound
 _FAR, _FAR_WORK = 6 << 20, 16  # bytes of x and g that leave L2 and L3; multiply-adds that pay for prefetching a byte
 _NEAR = 16 << 10  # bytes of a panel of g that stay in L1 while all tiles read them
+# cycles of a tile of a line besides its terms; of a panel of it; for the launch that transposes sums
+_SUM_LINE, _SUM_PANEL, _TURNING = 20, 6, 6000
+_LEAST_GAIN = 0.1  # of the estimated time, for which rows and columns are swapped
 SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
@@ -358,6 +386,7 @@ class Reduce:
     parts: int
     zeros: int
     copies: int  # elements per thread
+    swapped: bool  # the target is (*R, Co/groups, Ci)
 
 
 def window_words(axes: list[Axis], x: Sequence[int], g: Sequence[int]) -> np.ndarray:
@@ -399,6 +428,24 @@ def _cuts(
     return found
 
 
+def sum_cycles(dtype: str, rows: int, columns: int, line: int) -> float:
+    """Estimated cycles of a tap for each position of lines of so many, with so many channels as rows and columns."""
+    shape = tile(dtype, "sums", columns, 2 if line < SHORT else 4)
+    tiles = -(-rows // shape.rows)
+    height, found = rows / tiles, tiles * _SUM_LINE / line
+    for count, vectors in ((shape.panels - 1, shape.vectors), (1, shape.last_vectors)):
+        terms = max(term_cycles(height, vectors), height / 2 + vectors + 1)  # and prefetches
+        found += count * tiles * (terms + _SUM_PANEL / line)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def is_swapped(dtype: str, rows: int, columns: int, line: int, positions: int) -> bool:
+    """Whether output channels as rows save more than it takes to transpose the sums of a tap."""
+    usual, swapped = (sum_cycles(dtype, *shape, line) for shape in ((rows, columns), (columns, rows)))
+    return usual - swapped > max(_LEAST_GAIN * usual, (_TURNING + rows * columns) / positions)
+
+
 def reduce_plan(
     axes: list[Axis],
     batch: int,
@@ -411,13 +458,16 @@ def reduce_plan(
     low: int = 0,
     line: int | None = None,
 ) -> Reduce:
-    """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group.
+    """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group, or the other way round.
 
     ``low``, ``line``: the rows are elements of a line of x, whose length is ``line``; see axes.py.
     """
     size, width = 4 if dtype == "f" else 8, axes[2].output
-    shape = tile(dtype, "sums", columns, 2 if width < SHORT else 4)
     lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel * axes[2].kernel
+    of_x, of_g, swapped = rows, columns, line is None and is_swapped(dtype, rows, columns, width, lines * width)
+    if swapped:
+        rows, columns = columns, rows
+    shape = tile(dtype, "sums", columns, 2 if width < SHORT else 4)
     elements = taps * rows * columns * groups
     work = lines * width * elements
     target_tasks = max(1, min(MOST_PARTS, work // TASK_WORK))
@@ -435,10 +485,10 @@ def reduce_plan(
     while elements * size <= LARGE_WEIGHTS and 2 * parts <= most:
         parts *= 2
     # the rows of adjacent positions overlap in memory if the taps of a kernel row are rows, see axes.py
-    x_bytes = lines * width * min(rows * groups * size, x[3]) * axes[2].stride
-    g_bytes = lines * width * columns * groups * size
-    extents = groups, shape.panels, taps, tiles
-    cuts = _cuts(-(-target_tasks // parts), *extents, x_bytes, g_bytes, work // _WORK_OF_BYTE if parts > 1 else _ANY)
+    x_bytes = lines * width * min(of_x * groups * size, x[3]) * axes[2].stride
+    g_bytes = lines * width * of_g * groups * size
+    extents, read = (groups, shape.panels, taps, tiles), (g_bytes, x_bytes) if swapped else (x_bytes, g_bytes)
+    cuts = _cuts(-(-target_tasks // parts), *extents, *read, work // _WORK_OF_BYTE if parts > 1 else _ANY)
     names = "group", "panel", "tap", "tile", "row"
     tasks = [
         REDUCE_TASK.pack(part=part, **_ranges(names, (*piece, part), (*extents, lines), (*cuts, parts)))
@@ -446,12 +496,13 @@ def reduce_plan(
     ]
     plan = REDUCE.pack(
         window=window_words(axes, x, g),
-        x_group=rows * size,
-        g_group=columns * size,
+        x_group=of_x * size,
+        g_group=of_g * size,
         size=size,
         width=shape.width,
         rows=rows,
         columns=columns,
+        swapped=int(swapped),
         row_step=columns * groups * size,
         partial=elements * size,
         chunk=chunk,
@@ -465,7 +516,7 @@ def reduce_plan(
         list=np.concatenate(tasks),
     )
     zeros = max(shape.rows, shape.panels * shape.width)
-    return Reduce(plan, len(tasks), MOST_ROWS + 2 * chunk, parts, zeros, chunk * copy)
+    return Reduce(plan, len(tasks), MOST_ROWS + 2 * chunk, parts, zeros, chunk * copy, swapped)
 
 
 def _ranges(names: Sequence[str], pieces: Sequence[int], extents: Sequence[int], cuts: Sequence[int]) -> dict[str, int]:

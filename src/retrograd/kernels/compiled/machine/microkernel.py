@@ -17,6 +17,9 @@ It comes in three forms, which differ in how the table finds A:
 
 ``near_rows`` and ``near`` are the first two for operands in L1: without prefetching.
 
+``pairs`` is the rows form for columns that fill at most half a vector. Each number of a vector of B is that of an even
+term beside that of the next one, ``2*ldb`` further is the next pair. So a multiply-add adds two terms of each column.
+
 Long sums are blocked: 64 terms are summed in registers, then added to the sum of the blocks before, and that to the
 earlier content of C. So the error of a sum of k terms grows as the root of ``32 + k / 128``, not of ``k / 2``.
 
@@ -80,6 +83,7 @@ class Tile:
     vectors: int  # of columns in a panel; the last panel may have fewer
     lanes: int
     columns: int
+    paired: bool = False  # the last panel is at most half a vector, in the form "pairs"
 
     @property
     def width(self) -> int:
@@ -118,6 +122,36 @@ def tile(dtype: str, form: str, columns: int, widest: int = 4) -> Tile:
     total = -(-max(columns, 1) // lanes)
     vectors = -(-total // -(-total // min(widest, len(rows))))
     return Tile(rows[vectors - 1], vectors, lanes, max(columns, 1))
+
+
+def term_cycles(rows: float, vectors: float) -> float:
+    """Cycles for a term of a tile: two multiply-adds or loads each, and a sum waits four for the term before."""
+    return max(rows * vectors / 2, (rows + vectors) / 2, 4)
+
+
+_PANEL_CYCLES = 25  # of a tile, besides its terms
+
+
+def panel_cycles(shape: Tile, terms: int) -> float:
+    """Estimated cycles of all panels of a tile in the rows form."""
+    last = term_cycles(shape.rows, shape.last_vectors) * terms / (2 if shape.paired else 1)
+    whole = term_cycles(shape.rows, shape.vectors) * terms
+    return (shape.panels - 1) * whole + last + shape.panels * _PANEL_CYCLES
+
+
+@cache
+def rows_tile(dtype: str, columns: int, terms: int) -> Tile:
+    """The tile of the rows form for packed weights: with pairs of terms in the last panel if that is faster."""
+    usual = tile(dtype, "rows", columns)
+    whole, last = divmod(columns, usual.lanes)
+    if not 0 < last <= usual.lanes // 2 or terms < 2:
+        return usual
+    heights = (_ROWS_OF_32 if registers() == 32 else _ROWS_OF_16)["rows"]
+    found = [usual]
+    for vectors, rows in enumerate(heights, 1):
+        if max(whole, 1) % vectors == 0:
+            found.append(Tile(rows, vectors, usual.lanes, columns, True))
+    return min(found, key=lambda shape: panel_cycles(shape, terms) / shape.rows)
 
 
 @cache
@@ -301,7 +335,10 @@ def product(
     """
     whole, last = [0] * _HEIGHTS, [0] * _HEIGHTS
     for rows in heights:
-        last[rows] = of(dtype, form, rows, shape.last_vectors, masked and shape.tail != shape.lanes)
+        if shape.paired:
+            last[rows] = of(dtype, "pairs", rows, 1, False)
+        else:
+            last[rows] = of(dtype, form, rows, shape.last_vectors, masked and shape.tail != shape.lanes)
         if shape.panels > 1:
             whole[rows] = of(dtype, form, rows, shape.vectors, False)
     tiles, least, extra = cut

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -129,7 +129,10 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
-    by_rows, by_line, near = form.endswith("rows"), form == "line", form.startswith("near")
+    paired, by_line, near = form == "pairs", form == "line", form.startswith("near")
+    by_rows = form.endswith("rows") or paired
+    # a row of C; in pairs, a lane of a sum and the next one belong to the same column
+    row_of_c = ir.VectorType(element, lanes // 2) if paired else vector
     by_pointer = by_rows or (by_line and rows <= _POINTERS)  # a register for each row of A
     table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate, bounds, residual = function.args
     entry_block = function.append_basic_block("entry")
@@ -138,7 +141,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     c = builder.inttoptr(c, _BYTE)
     fma = declare(builder, f"llvm.fma.{suffix(vector)}", vector, [vector] * 3)
     prefetch = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [_BYTE, I32, I32, I32])
-    last_mask = first_lanes(builder, tail, lanes)
+    last_mask = first_lanes(builder, tail, row_of_c.count)
     nothing = ir.Constant(vector, None)
     opaque = ir.FunctionType(_BYTE, [_BYTE])
     tile = [(i, j) for i in range(rows) for j in range(vectors)]
@@ -154,12 +157,16 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         return builder.load(builder.bitcast(at(base, offset), _BYTE.as_pointer()))
 
     def read(base: ir.Value, j: int, mask: bool) -> ir.Value:
-        place = builder.bitcast(at(base, j * lanes * size), vector.as_pointer())
         if mask and j == vectors - 1:
-            return masked_load(builder, place, last_mask, nothing)
+            place = builder.bitcast(at(base, j * lanes * size), row_of_c.as_pointer())
+            return masked_load(builder, place, last_mask, ir.Constant(row_of_c, None))
+        place = builder.bitcast(at(base, j * lanes * size), vector.as_pointer())
         value = builder.load(place)
         value.align = size
         return value
+
+    def lanes_of(a: ir.Value, b: ir.Value, places: Iterable[int]) -> ir.Value:
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(list(places))), list(places)))
 
     def keep(cell: tuple[int, int], value: ir.Value) -> None:
         builder.store(value, builder.gep(blocks, [I64(tile.index(cell))])).align = lanes * size
@@ -185,6 +192,9 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     builder.position_at_end(given)
     first = builder.inttoptr(init, _BYTE)
     from_row = [read(first, j, True) for j in range(vectors)]
+    if paired:
+        half = lanes // 2
+        from_row = [lanes_of(from_row[0], ir.Constant(row_of_c, None), [i // 2 + i % 2 * half for i in range(lanes)])]
     builder.branch(other)
     builder.position_at_end(other)
     start = []
@@ -230,13 +240,19 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         sums, rows_of_b = dict(sums), []
 
         def add_row(i: int, place: ir.Value, b_values: list[ir.Value]) -> None:
-            scalar = builder.load(builder.bitcast(place, element.as_pointer()))
+            if paired and steps == 2:
+                scalar = builder.load(builder.bitcast(place, ir.VectorType(element, 2).as_pointer()))
+                a_value = lanes_of(scalar, scalar, [lane % 2 for lane in range(lanes)])
+            else:
+                scalar = builder.load(builder.bitcast(place, element.as_pointer()))
+                a_value = splat(builder, scalar, vector)
             scalar.align = size
-            a_value = splat(builder, scalar, vector)
+            if paired and steps == 1:  # the last term has no other beside it
+                a_value = lanes_of(a_value, nothing, [lane + lane % 2 * lanes for lane in range(lanes)])
             for j in range(vectors):
                 sums[i, j] = builder.call(fma, [a_value, b_values[j], sums[i, j]])
 
-        for second in range(steps):
+        for second in range(1 if paired else steps):
             row_of_b = at(b_row, ldb) if second else b_row
             column = at(a_column, lda) if second else a_column  # of the dense form
             rows_of_b.append([read(row_of_b, j, masked) for j in range(vectors)])
@@ -381,6 +397,12 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         return builder.fadd(kept((i, j)), new[i, j])
 
     total = conditionally(builder, several, new, joined_total)
+    if paired:
+        evens, odds = range(0, lanes, 2), range(1, lanes, 2)
+        total = {
+            cell: builder.fadd(lanes_of(value, value, evens), lanes_of(value, value, odds))
+            for cell, value in total.items()
+        }
     total = conditionally(builder, adding, total, lambda i, j: builder.fadd(read(rows_of_c[i], j, True), total[i, j]))
     total = finished(builder, total, bounds, residual, rows_of_c, read)
     store_cells(builder, total, rows_of_c, vectors, last_mask)

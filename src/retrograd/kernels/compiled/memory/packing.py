@@ -43,6 +43,7 @@ def pack_weights(
     """``w`` as the micro-kernel reads it: [group][panel][tap][depth][columns of a panel]; steps in elements.
 
     ``shape``: of the panels; by default that of the rows form, whose panels are as wide as those of the line form.
+    In a paired panel, each number of an even row is beside that of the next row.
     """
     dtype = w.dtype.char
     shape = shape or tile(dtype, "rows", columns)
@@ -62,6 +63,7 @@ def pack_weights(
             column_step,
             group_step,
             panels,
+            int(shape.paired),
         )
     return packed
 

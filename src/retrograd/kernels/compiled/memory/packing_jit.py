@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
-from ..machine.simd import ahead_by, full, lanes, load, load_first, offset, store, transpose, transpose_padded
+from ..machine.simd import ahead_by, full, interleave_first, lanes, load, load_first, offset, store, transpose, transpose_padded
 
 _soon = ahead_by(256)  # lines of a transposed matrix: more rows are read at a time than the CPU prefetches
 _PADDED = 4  # lines of a square of registers from which transposing all of it is faster than element by element
@@ -52,6 +52,21 @@ def pack_block(w, source, depth_step, column_step, depth, count, packed, target,
                         y[i * width + column] = x[column * column_step + i * depth_step]
 
 
+@helper
+def _pack_pairs(w, source, depth_step, column_step, depth, count, packed, target, width):  # type: ignore[no-untyped-def]
+    """``packed[target + k*width + 2*j + i] = w[source + (k + i)*depth_step + j*column_step]`` for even k and i < 2."""
+    zero, whole = full(packed, 0.0), depth // 2 * 2
+    for k in range(0, depth, 2):
+        store(packed, target + k * width, zero)
+        if column_step == 1 and k < whole:
+            interleave_first(offset(w, source), depth_step, offset(packed, target + k * width), 2, count)
+        else:
+            for j in range(count):
+                for i in range(min(2, depth - k)):
+                    packed[target + k * width + 2 * j + i] = w[source + i * depth_step + j * column_step]
+        source += 2 * depth_step
+
+
 def pack(
     task: int,
     worker: int,
@@ -66,6 +81,7 @@ def pack(
     column_step: int,
     group_step: int,
     panels: int,
+    paired: int,
 ) -> None:
     """One panel of the weights as the micro-kernel reads them: [tap][depth][width], padded with zeros.
 
@@ -75,14 +91,8 @@ def pack(
     origin = group * group_step + panel * width * column_step
     count = min(width, columns - panel * width)
     for tap in range(tap_count):
-        pack_block(
-            w,
-            origin + taps[tap],
-            depth_step,
-            column_step,
-            depth,
-            count,
-            packed,
-            (task * tap_count + tap) * depth * width,
-            width,
-        )
+        source, target = origin + taps[tap], (task * tap_count + tap) * depth * width
+        if paired != 0 and panel == panels - 1:
+            _pack_pairs(w, source, depth_step, column_step, depth, count, packed, target, width)
+        else:
+            pack_block(w, source, depth_step, column_step, depth, count, packed, target, width)
