@@ -271,9 +271,9 @@ def _sum_cycles(form: str, window: Window, positions: int, inputs: int, outputs:
         taps, depth = taps // window.kernel[-1], depth * window.kernel[-1]
         if any(window.padding[-1]):
             copied = taps * inputs * window.stride[-1] / shape.lanes * _COPY
-    terms = sum_cycles(dtype, depth, columns, line)
-    if not copied_axes and is_swapped(dtype, depth, columns, line, positions):
-        terms = sum_cycles(dtype, columns, depth, line)
+    terms = sum_cycles(dtype, depth, columns, line, taps)
+    if not copied_axes and is_swapped(dtype, depth, columns, line, positions, taps):
+        terms = sum_cycles(dtype, columns, depth, line, taps)
     return groups * taps * terms * _inside(window, window.ndim - copied_axes) + copied
 
 

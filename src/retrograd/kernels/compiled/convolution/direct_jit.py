@@ -491,7 +491,7 @@ def weight_grad(
                         part = (group - group_first) * tiles + tile - tile_first
                         _chunk_soon(x, g, plan, own, a_tap, b_tap, tap == tap_first, last, following, part, parts)
                     # a task's first tile reads its part of g first, which is then in L1, as copied lines are
-                    far = tile == tile_first and (tap == tap_first or plan[REDUCE.copy] == 0)
+                    far = tile == tile_first and (tap == tap_first or plan[REDUCE.first] == 0)
                     product = offset(plan, REDUCE.product if far else REDUCE.others)
                     first, rows = rows_of_tile(product, tile)
                     for i in range(rows):

@@ -344,6 +344,7 @@ REDUCE = record(
     chunk=1,  # rows of the output summed before the next tile
     product=PRODUCT.words,
     others=PRODUCT.words,  # for a task's first tile, for the others
+    first=1,  # 1: for the first tile of the first tap alone
     ahead=1,  # 1: the next chunk is prefetched
     copy=1,
     low=1,
@@ -428,21 +429,28 @@ def _cuts(
     return found
 
 
-def sum_cycles(dtype: str, rows: int, columns: int, line: int) -> float:
+def _load_bound(shape: Tile, taps: int) -> bool:
+    """Whether prefetches of operands that the first tap has read would cost more than they save."""
+    return shape.panels == shape.vectors == 1 and taps > 1
+
+
+def sum_cycles(dtype: str, rows: int, columns: int, line: int, taps: int) -> float:
     """Estimated cycles of a tap for each position of lines of so many, with so many channels as rows and columns."""
     shape = tile(dtype, "sums", columns, 2 if line < SHORT else 4)
     tiles = -(-rows // shape.rows)
     height, found = rows / tiles, tiles * _SUM_LINE / line
     for count, vectors in ((shape.panels - 1, shape.vectors), (1, shape.last_vectors)):
-        terms = max(term_cycles(height, vectors), height / 2 + vectors + 1)  # and prefetches
+        terms = term_cycles(height, vectors)
+        if not _load_bound(shape, taps):  # prefetches
+            terms = max(terms, height / 2 + vectors + 1)
         found += count * tiles * (terms + _SUM_PANEL / line)
     return found
 
 
 @lru_cache(maxsize=4096)
-def is_swapped(dtype: str, rows: int, columns: int, line: int, positions: int) -> bool:
+def is_swapped(dtype: str, rows: int, columns: int, line: int, positions: int, taps: int) -> bool:
     """Whether output channels as rows save more than it takes to transpose the sums of a tap."""
-    usual, swapped = (sum_cycles(dtype, *shape, line) for shape in ((rows, columns), (columns, rows)))
+    usual, swapped = (sum_cycles(dtype, *shape, line, taps) for shape in ((rows, columns), (columns, rows)))
     return usual - swapped > max(_LEAST_GAIN * usual, (_TURNING + rows * columns) / positions)
 
 
@@ -464,7 +472,7 @@ def reduce_plan(
     """
     size, width = 4 if dtype == "f" else 8, axes[2].output
     lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel * axes[2].kernel
-    of_x, of_g, swapped = rows, columns, line is None and is_swapped(dtype, rows, columns, width, lines * width)
+    of_x, of_g, swapped = rows, columns, line is None and is_swapped(dtype, rows, columns, width, lines * width, taps)
     if swapped:
         rows, columns = columns, rows
     shape = tile(dtype, "sums", columns, 2 if width < SHORT else 4)
@@ -477,8 +485,10 @@ def reduce_plan(
     if line is not None:
         reach = (width - 1) * axes[2].stride * x[3] // size + rows
         copy = reach if low != 0 or reach > line else 0
-    # A task's first tile reads its part of g first. With one panel, every tile reads x first, unless that was copied.
-    near = (shape.panels > 1 or copy > 0) and chunk * panel_line <= 2 * _NEAR
+    # A task's first tile reads its part of g first, which is then in L1. With one panel, every tile reads x first,
+    # unless that was copied, or the loads are the limit: then only the first tap prefetches.
+    loads = _load_bound(shape, taps)
+    near = (shape.panels > 1 or copy > 0 or loads) and chunk * panel_line <= 2 * _NEAR
     words = even_product(dtype, "dense", shape, rows, True)
     tiles = int(words[PRODUCT.tiles])
     parts, most = 1, min(target_tasks, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
@@ -508,6 +518,7 @@ def reduce_plan(
         chunk=chunk,
         product=words,
         others=even_product(dtype, "near", shape, rows, True) if near else words,
+        first=int(copy > 0 or loads),
         ahead=int(copy == 0 and x_bytes + g_bytes > _FAR and work > _FAR_WORK * (x_bytes + g_bytes)),
         copy=copy,
         low=low,
