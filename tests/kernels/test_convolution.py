@@ -429,10 +429,11 @@ def test_weight_grad_of_outputs_as_rows(
 
 def test_rows_are_outputs_where_they_fill_vectors() -> None:
     lanes = tile("f", "sums", 1).lanes
-    assert direct_plan.is_swapped("f", 2 * lanes, lanes // 2, 28, 10_000, 9)
-    assert not direct_plan.is_swapped("f", lanes // 2, 2 * lanes, 28, 10_000, 9)
-    assert not direct_plan.is_swapped("f", 2 * lanes, 2 * lanes, 28, 10_000, 9)
-    assert not direct_plan.is_swapped("f", 2 * lanes, lanes // 2, 28, 10, 9)  # too little work
+    whole, part = 6 * lanes, 3 * lanes // 2
+    assert direct_plan.is_swapped("f", whole, part, 28, 10_000, 9)
+    assert not direct_plan.is_swapped("f", part, whole, 28, 10_000, 9)
+    assert not direct_plan.is_swapped("f", whole, whole, 28, 10_000, 9)
+    assert not direct_plan.is_swapped("f", whole, part, 28, 10, 9)  # too little work
 
 
 @pytest.mark.pairwise

@@ -341,9 +341,12 @@ def _direct_forms(
     if job == "conv_weight_grad":
         if axes.is_narrow(inputs, window):
             found.append("narrow")
-        positions = batch * prod(window.output)
-        calls = {form: (2 if form == "direct" else 3) * _CALL for form in found}
-        return {form: calls[form] + positions * _sum_cycles(form, window, positions, inputs, outputs, dtype) for form in found}
+        positions, found_cycles = batch * prod(window.output), dict[str, float]()
+        for form in found:
+            calls = (2 if form == "direct" else 3) * _CALL
+            each = _sum_cycles(form, window, positions, inputs, outputs, dtype)
+            found_cycles[form] = calls + positions * each
+        return found_cycles
     if dense and rowwise.is_line(window, batch, inputs, outputs, dtype):
         found.append("line")
     if gradient and fold.applies(written, window):

@@ -222,7 +222,7 @@ def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: s
         dtype,
         *((target, source) if gradient else (source, target)),
     )
-    packed = packed_elements(len(plan.taps), *packing[:2], groups, dtype, plan.shape) if packing else 0
+    packed = packed_elements(len(plan.taps), packing[0], packing[1], groups, dtype, plan.shape) if packing else 0
     return (packed + plan.packed * cores()) * size
 
 

@@ -4,7 +4,18 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
-from ..machine.simd import ahead_by, full, interleave_first, lanes, load, load_first, offset, store, transpose, transpose_padded
+from ..machine.simd import (
+    ahead_by,
+    full,
+    interleave_first,
+    lanes,
+    load,
+    load_first,
+    offset,
+    store,
+    transpose,
+    transpose_padded,
+)
 
 _soon = ahead_by(256)  # lines of a transposed matrix: more rows are read at a time than the CPU prefetches
 _PADDED = 4  # lines of a square of registers from which transposing all of it is faster than element by element
