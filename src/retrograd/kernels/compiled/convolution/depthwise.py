@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from math import lcm
 
 import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import kernel
-from ..machine.microkernel import MOST_TASKS, PRODUCT, registers
+from ..machine.microkernel import MOST_TASKS, PRODUCT, registers, task_count
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
 from ..machine.target import vector_bytes
@@ -44,6 +45,8 @@ GATHER_TASK = record(
     again=1,  # the tap so many further reads the same row of x for a position of y before
     row_first=1,
     row_last=1,
+    channel_first=1,
+    channel_last=1,
 )
 GROUP = record(  # taps at adjacent positions of a row of the kernel
     move=1,  # the first of them along W
@@ -75,6 +78,7 @@ _SIZE = {"f": 4, "d": 8}  # bytes of an element
 GATHER_TILE, SUMS_TILE = (24, 20) if registers() == 32 else (12, 14)
 GATHER_TAPS, SUMS_TAPS = (4, 4) if registers() == 32 else (3, 4)
 _TASK_WORK = 100_000  # multiply-adds that are worth a separate task
+_SMALL_TASK_WORK, _FEW_TASKS = 30_000, 4  # the same for so few tasks: all threads but one would wait for it
 _SUMS_WORK = 400_000  # that are worth a partial sum of their own
 _BAND, _LEAST_BAND = 128 << 10, 4  # bytes of rows that stay in L2; rows, at least
 _LINE = 64  # bytes of a cache line
@@ -109,6 +113,8 @@ def depthwise_plan(
 ) -> Depthwise:
     """Plan of the forward pass, or (``gradient``) of the input gradient. ``size``: bytes of an element."""
     ahead = _ahead(batch * (source[0] + target[0]) * size, channels * size)
+    lanes = vector_bytes() // size
+    whole = channels // lanes  # registers; the last one, if it is not whole, overlaps the one before
     no_product = np.zeros(PRODUCT.words, np.int64)
     found, taps, filled = phases(axes, gradient, batch, target, weight_taps, lambda pixels: no_product)
     words, tasks, most = [], [], 1
@@ -123,13 +129,20 @@ def depthwise_plan(
         moves_h = phase.words[PHASE.moves + kernel[0] :][: kernel[1]]
         again = _again(moves_h.tolist(), int(phase.words[PHASE.source_step + 1]))
         groups = _groups(moves.tolist() if phase.taps else [], weights, step, GATHER_TAPS)
-        rows = phase.lines
-        cuts = max(least, phase.pixels * max(1, phase.taps) * channels // _TASK_WORK)
-        cuts = max(1, min(rows, MOST_TASKS, cuts))
-        for cut in range(cuts):
-            ends = {"row_first": cut * rows // cuts, "row_last": (cut + 1) * rows // cuts}
+        rows, work = phase.lines, phase.pixels * max(1, phase.taps) * channels
+        cuts = min(MOST_TASKS, max(least, task_count(work, _TASK_WORK)))
+        if cuts < _FEW_TASKS:
+            cuts = max(least, task_count(work, _SMALL_TASK_WORK, _FEW_TASKS))
+        across = 1
+        if rows < 2 * cuts and rows % cuts != 0 and ahead == 0:
+            across = max(1, min(cuts, whole // _together(channels * size)))
+        down = max(1, min(rows, -(-cuts // across)))
+        for cut, part in product(range(down), range(across)):
+            ends = {"row_first": cut * rows // down, "row_last": (cut + 1) * rows // down}
             at = {"phase": start, "groups": start + len(phase.words), "count": len(groups), "again": again}
-            tasks.append((cut / cuts, GATHER_TASK.pack(**at, **ends)))
+            first, last = (place * whole // across * lanes for place in (part, part + 1))
+            share = {"channel_first": first, "channel_last": channels if part == across - 1 else last}
+            tasks.append((cut / down, GATHER_TASK.pack(**at, **ends, **share)))
         words += [phase.words, *groups]
         start += len(phase.words) + len(groups) * GROUP.words
         most = max(most, len(groups) * int(kernel[0] * kernel[1]))

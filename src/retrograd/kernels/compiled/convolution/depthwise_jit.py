@@ -118,6 +118,7 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
         row_x = step_h * plan[GATHER.source + 2]
         across = (positions + plan[GATHER.across] - 1) // plan[GATHER.across]
         count = min(channels, lanes(x))
+        first, last_channel = plan[own + GATHER_TASK.channel_first], plan[own + GATHER_TASK.channel_last]
         newest_d, nearest_w, reach = 0, 0, 1
         for a in range(taps_d):
             newest_d = max(newest_d, plan[moves_d + a])
@@ -171,8 +172,8 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                     row_x,
                     plan[phase + PHASE.target_step + 1],
                 )
-                for some in range(0, channels, plan[GATHER.together] * lanes(x)):
-                    some_last = min(channels, some + plan[GATHER.together] * lanes(x))
+                for some in range(first, last_channel, plan[GATHER.together] * lanes(x)):
+                    some_last = min(last_channel, some + plan[GATHER.together] * lanes(x))
                     for h in range(h_first, h_last):
                         inside = ranges + 2 * (h - h_first)
                         begin, end = 5 * found * scratch[inside], 5 * found * scratch[inside + 1]

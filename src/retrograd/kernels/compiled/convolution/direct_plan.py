@@ -16,7 +16,6 @@ import numpy as np
 
 from ..machine.microkernel import (
     MOST_ROWS,
-    MOST_TASKS,
     PRODUCT,
     ROW_SLOTS,
     SMALL_TASK_WORK,
@@ -26,6 +25,7 @@ from ..machine.microkernel import (
     panel_cycles,
     registers,
     rows_tile,
+    task_count,
     term_cycles,
     tile,
 )
@@ -242,7 +242,7 @@ def gather_plan(
         batch,
         target,
         weight_taps,
-        lambda pixels: even_product(dtype, "rows", shape, pixels, direct or streamed),
+        lambda pixels: even_product(dtype, "rows", shape, pixels, direct or streamed, shared=True),
     )
     longest = max([1, *(phase.taps for phase in found)])
     extents = [axis.output if gradient else axis.input for axis in axes]
@@ -265,10 +265,12 @@ def gather_plan(
     parts = groups * panels
     for phase in found:
         work = phase.pixels * max(1, phase.taps) * depth * columns * groups
-        target_tasks = max(1, min(MOST_TASKS, work // (TASK_WORK if large else SMALL_TASK_WORK)))
+        target_tasks = task_count(work, TASK_WORK if large else SMALL_TASK_WORK)
         part_cuts = min(parts, target_tasks) if large else 1
         tile_cuts = min(phase.tiles, -(-target_tasks // part_cuts))
-        if large:
+        if streamed:
+            tile_cuts = min(phase.tiles, 2) if part_cuts % 2 == 1 and target_tasks > 1 else 1
+        elif large:
             tile_cuts = max(1, min(tile_cuts, phase.pixels // _PIXELS))
             pieces = part_cuts * tile_cuts * len(found)
             if pieces % 2 == 1 and phase.pixels >= _PIXELS_OF_SHARE * pieces:  # equal shares for two threads

@@ -22,7 +22,7 @@ import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import kernel, load
-from ..machine.microkernel import MOST_TASKS, SMALL_TASK_WORK, TASK_WORK, Tile, registers
+from ..machine.microkernel import SMALL_TASK_WORK, TASK_WORK, Tile, registers, task_count
 from ..machine.microkernel import tile as usual_tile
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
@@ -299,7 +299,7 @@ def narrow_plan(
         skip=int(not gradient),  # in an input gradient, every tap must show a weight that is not finite: convolution.py
         places=-(-most_terms // 8) * 8 + 8,
         lines=lines,
-        tasks=max(1, min(MOST_TASKS, lines, work // (TASK_WORK if copy else SMALL_TASK_WORK))),
+        tasks=task_count(work, TASK_WORK if copy else SMALL_TASK_WORK, lines),
         kinds_h=len(along_h),
         kinds=np.concatenate([starts, *kinds]),
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import kernel
-from ..machine.microkernel import MOST_TASKS, PRODUCT, SMALL_TASK_WORK, TASK_WORK, Tile, even_product, tile
+from ..machine.microkernel import PRODUCT, SMALL_TASK_WORK, TASK_WORK, Tile, even_product, task_count, tile
 from ..machine.record import record
 from ..machine.scratch import per_thread
 from ..memory.finish import Finish
@@ -40,7 +40,7 @@ def _plan(pixels: int, depth: int, columns: int, dtype: str) -> tuple[np.ndarray
     shape = tile(dtype, "line", columns)
     product = even_product(dtype, "line", shape, pixels)
     tiles = int(product[PRODUCT.tiles])
-    target_tasks = max(1, min(MOST_TASKS, pixels * depth * columns // SMALL_TASK_WORK))
+    target_tasks = task_count(pixels * depth * columns, SMALL_TASK_WORK)
     piece = -(-tiles // min(tiles, target_tasks))
     if shape.panels > 1:
         piece = min(piece, max(1, _PIECE // (shape.rows * depth * size)))

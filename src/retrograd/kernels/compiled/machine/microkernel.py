@@ -304,6 +304,7 @@ def integer_micro(result: str, element: str, rows: int, vectors: int, masked: bo
 TASK_WORK = 500_000  # multiply-adds that are worth a separate task, if it copies, packs or sums up anything of its own
 SMALL_TASK_WORK = 125_000  # the same for tasks that share what was prepared, 1 to 2 us
 MOST_TASKS = 32
+_SUMS = 8  # of a tile, at least: two multiply-adds begin in a cycle, and a sum waits four for the term before
 _HEIGHTS = 32  # more than the rows of any tile
 
 PRODUCT = record(
@@ -356,6 +357,13 @@ def product(
     )
 
 
+def task_count(work: int, each: int, most: int = MOST_TASKS) -> int:
+    """The number of tasks for some work, one for every ``each``: two threads, or four, get equal shares."""
+    wanted = max(1, min(MOST_TASKS, work // each))
+    step = 4 if wanted > 4 else 2 if wanted > 1 else 1
+    return max(1, min(most, -(-wanted // step) * step))
+
+
 def heights_of(rows: int, most: int) -> set[int]:
     """The heights of the tiles when ``rows`` are cut evenly into tiles of at most ``most``."""
     tiles = -(-rows // most)
@@ -369,7 +377,15 @@ def even_product(
     rows: int,
     masked: bool = False,
     of: Callable[[str, str, int, int, bool], int] = micro,
+    shared: bool = False,
 ) -> np.ndarray:
-    """A product of ``rows`` rows, at least 1, cut into tiles of about the same height."""
+    """A product of ``rows`` rows, at least 1, cut into tiles of about the same height.
+
+    ``shared``: threads share the tiles. Instead of a small odd number of them, there is one more, unless the sums of a
+    lower tile would wait for each other.
+    """
     tiles = -(-rows // shape.rows)
-    return product(dtype, form, shape, heights_of(rows, shape.rows), masked, (tiles, rows // tiles, rows % tiles), of)
+    if shared and tiles in (3, 5, 7) and rows // (tiles + 1) * shape.last_vectors >= _SUMS:
+        tiles += 1
+    heights = {rows // tiles, -(-rows // tiles)}
+    return product(dtype, form, shape, heights, masked, (tiles, rows // tiles, rows % tiles), of)
