@@ -18,6 +18,7 @@ from .memory.layout import CHUNK
 from .moments_jit import sums_over_columns
 from .normalization import PLANES
 from .pointwise_jit import register
+from .reduction_grad_jit import from_end
 
 for _formula in (about_mean, about_mean_grad, clamp, hardtanh_grad):
     register(_formula)
@@ -25,15 +26,11 @@ for _formula in (about_mean, about_mean_grad, clamp, hardtanh_grad):
 
 @helper
 def _rows_of(task: int, plan: Table) -> Any:
-    """The length of a row, a task's first element and one past its last.
-
-    Each thread's share is taken from its end, where the pass before ended, and is that of the same thread.
-    """
+    """The length of a row, a task's first element and one past its last."""
     row = plan[PLANES.channels] * plan[PLANES.repeat]
     per_task = max(1, CHUNK // row)
-    tasks, shares = (plan[PLANES.length] + per_task - 1) // per_task, plan[PLANES.shares]
-    share = ((task + 1) * shares - 1) // tasks
-    begin = (share * tasks // shares + (share + 1) * tasks // shares - 1 - task) * per_task
+    tasks = (plan[PLANES.length] + per_task - 1) // per_task
+    begin = from_end(task, tasks, plan[PLANES.shares]) * per_task
     return row, begin * row, min(plan[PLANES.length], begin + per_task) * row
 
 

@@ -245,7 +245,7 @@ def affine_columns(
         about = zeros_of(channels, kind)
     if n <= _FEW * channels <= CHUNK:  # a task whose short rows take less time than repeated coefficients
         mean, factor, level = (np.ascontiguousarray(row, like=row) for row in (about, scale, shift))
-        NORMALIZE[kind](1, x, x, mean, factor, level, level, y, n, channels, n // channels, _FEW, channels, 0, 1)
+        NORMALIZE[kind](1, x, x, mean, factor, level, level, y, n, channels, n // channels, _FEW, channels, 0, 1, 1)
         return y
     plan = planes_plan(1, channels, n // channels, channels, True, 1)
     if plan.repeat > 1:
@@ -279,13 +279,13 @@ def _planes_plan(
         cuts, parts, numbers = column_numbers(1, length, row)
         piece, width = numbers[3:]
         tasks, units, unit = samples * cuts, samples, (row, length)
-        places = samples * positions * channels, row, length, CHUNK // row or 1, row, 0, 1
+        places = samples * positions * channels, row, length, CHUNK // row or 1, row, 0, 1, shares
     else:
         length, row = positions, channels
         tasks, parts, numbers = row_numbers(samples * channels, length)
         cuts, piece, width = 1, length if parts == 1 else CHUNK, 0
         units, unit = samples * groups, (size, length)
-        places = samples * channels * length, length, samples * channels, CHUNK // length or 1, 0, 1, 0
+        places = samples * channels * length, length, samples * channels, CHUNK // length or 1, 0, 1, 0, shares
     elements = unit[0] * unit[1]
     if not (tasks == units == 1 or (arrays * elements < _UNIT and units >= _UNITS)):
         units = 0

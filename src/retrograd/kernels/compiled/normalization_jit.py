@@ -283,6 +283,7 @@ def channel_forward(
             0,
             1 - last,
             last,
+            1,
         )
 
 
@@ -333,6 +334,7 @@ def channel_backward(
             0,
             1 - last,
             last,
+            1,
         )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .machine.launch import Kernel, kernel
+from .machine.launch import Kernel, get_num_threads, kernel
 from .machine.plan_tracing import may_overwrite
 from .machine.prepared import prepared
 from .memory.layout import CHUNK, Groups, Shape, append, dense, like, memory_axes
@@ -54,7 +54,7 @@ def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
 @prepared
 def spread(x: np.ndarray, shape: Shape) -> np.ndarray:
     z = np.empty(shape, x.dtype, like=x)
-    plan = _plan(shape, z.strides, x.shape) if z.size else None
+    plan = _plan(shape, z.strides, x.shape, get_num_threads()) if z.size else None
     if plan is None:
         z[...] = x
         return z
@@ -76,10 +76,10 @@ def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *reduced: np.ndarray
     z = np.empty_like(x)
     if not x.size:
         return z
-    plan = _plan(x.shape, x.strides, reduced[0].shape)
+    plan = _plan(x.shape, x.strides, reduced[0].shape, get_num_threads())
     if plan is None:  # reduced and kept axes alternate too often
         reduced = tuple(np.broadcast_to(array, x.shape) for array in reduced)
-        plan = _plan(x.shape, x.strides, x.shape)
+        plan = _plan(x.shape, x.strides, x.shape, get_num_threads())
         assert plan is not None
     order, repeat, tasks, numbers = plan
     rows = [np.ascontiguousarray(array.transpose(order), like=array) for array in reduced]
@@ -92,7 +92,7 @@ def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *reduced: np.ndarray
 
 
 @lru_cache(maxsize=4096)
-def _plan(shape: Shape, strides: Shape, reduced: Shape) -> _Plan | None:
+def _plan(shape: Shape, strides: Shape, reduced: Shape, threads: int) -> _Plan | None:
     """A dense x of this shape seen as (outer, middle, inner); None if it needs more axes."""
     order = memory_axes(shape, strides)
     groups: Groups = []
@@ -116,4 +116,4 @@ def _plan(shape: Shape, strides: Shape, reduced: Shape) -> _Plan | None:
     groups, steps = [(True, 1)] * (3 - len(groups)) + groups, [0] * (3 - len(groups)) + steps
     (_, _), (_, middle), (_, inner) = groups
     rows_per_task = CHUNK // inner or 1
-    return _Plan(order, repeat, -(-n // (inner * rows_per_task)), (n, inner, middle, rows_per_task, *steps))
+    return _Plan(order, repeat, -(-n // (inner * rows_per_task)), (n, inner, middle, rows_per_task, *steps, threads))

@@ -19,6 +19,16 @@ from .pointwise_jit import register
 Body = Callable[..., None]
 
 
+@helper
+def from_end(task: int, tasks: int, shares: int) -> int:
+    """The task to run in place of this one: each thread's share is taken from its end.
+
+    There the pass before ended, so that the cache still has what it read or wrote, and the same thread ran that part.
+    """
+    share = ((task + 1) * shares - 1) // tasks
+    return share * tasks // shares + (share + 1) * tasks // shares - 1 - task
+
+
 def _row(function: Callable[..., Any], large: int, moving: bool) -> Callable[..., None]:
     """z[k:last] = function(g, x, a, b, c, d); ``moving``: a to d have step 1 along the row, else 0."""
 
@@ -77,10 +87,10 @@ def _over_rows(function: Callable[..., Any], large: int = 1) -> Body:
         outer_step: int,
         middle_step: int,
         inner_step: int,
+        shares: int,
     ) -> None:
         rows = (n + inner - 1) // inner
-        # from the end: what the previous pass read last is still in the cache
-        row = ((rows - 1) // rows_per_task - task) * rows_per_task
+        row = from_end(task, (rows + rows_per_task - 1) // rows_per_task, shares) * rows_per_task
         last_row = min(rows, row + rows_per_task)
         o = row // middle
         m = row - o * middle
