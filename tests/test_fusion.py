@@ -40,6 +40,10 @@ def conv(x: rg.Tensor) -> rg.Tensor:
     return F.conv2d(x, CONV, CONV[0, :, 0, 0], padding=1)
 
 
+def transposed(x: rg.Tensor) -> rg.Tensor:
+    return F.conv_transpose2d(x, CONV, CONV[0, :, 0, 0], padding=1)
+
+
 def linear(x: rg.Tensor) -> rg.Tensor:
     return F.linear(x, LINEAR, LINEAR[0])
 
@@ -84,6 +88,8 @@ FUSED: dict[str, tuple[Network, list[str]]] = {
     "max pool with padding": (lambda x, r: F.max_pool2d(conv(x), 3, 2, 1), ["conv_max_pool"]),
     "residual later": (residual_later, ["exp", "conv_clamp"]),
     "changed later": (changed_later, ["conv_clamp", "copy", "scale"]),
+    "transposed, residual and relu": (lambda x, r: F.relu(transposed(x) + r), ["conv_input_grad_clamp"]),
+    "formula of a transposed one": (lambda x, r: F.silu(transposed(x)), ["conv_input_grad_clamp"]),
     "two": (lambda x, r: conv(F.relu(conv(x))) + r, ["conv_clamp", "conv_clamp"]),
     "both ways": (lambda x, r: F.relu(conv(x) + conv(r)), ["conv", "conv_clamp"]),
     "product": (lambda x, r: F.relu(linear(x)), ["matmul_clamp"]),
@@ -141,6 +147,10 @@ NOT_FUSED: dict[str, tuple[Callable[..., object], list[str]]] = {
     "a formula in between": (lambda x, r: F.gelu(conv(x)) + r, ["conv_clamp", "add"]),
     "a second formula": (lambda x, r: F.relu(F.gelu(conv(x))), ["conv_clamp", "relu"]),
     "max pool of a sum": (lambda x, r: F.max_pool2d(F.relu(conv(x) + r), 2), ["conv_clamp", "max_pool_values"]),
+    "max pool of a transposed one": (
+        lambda x, r: F.max_pool2d(F.relu(transposed(x)), 2),
+        ["conv_input_grad_clamp", "max_pool_values"],
+    ),
     "max pool with indices": (
         lambda x, r: F.max_pool2d(conv(x), 2, return_indices=True),
         ["conv", "max_pool"],

@@ -62,19 +62,10 @@ BOUNDS = (0.0, np.inf), (0.0, 6.0), (-0.5, 0.25), (-np.inf, np.inf), (1.0, -1.0)
 def check_clamp(kernel_set: Any, case: Case, source: Source, options: Options = AUTO) -> None:
     """Check a convolution with what follows it against the same convolution, followed by these: the same bits."""
     x, w, residual, bias = source.arrays(case.x, case.w, case.y, (case.outputs,))
-    if x.size and source.rng.random() < 0.5:
-        x = x.copy("K")
-        x.flat[source.rng.integers(x.size)] = source.rng.choice([np.nan, np.inf, -np.inf])
-    y = run(kernel_set.conv, x, w, bias if case.bias else None, case.window, options)
-    for low, high in BOUNDS:
-        for added in (None, residual):
-            given = bias if case.bias else None
-            found = run(kernel_set.conv_clamp, x, w, given, added, low, high, case.window, options)
-            assert_equal(found, clamped(y, added, low, high))
-            formula, numbers = FORMULAS[source.rng.integers(len(FORMULAS))]
-            then = POINTWISE[formula], numbers
-            followed = run(kernel_set.conv_clamp, x, w, given, added, low, high, case.window, options, *then)
-            assert_equal(followed, getattr(kernel_set, formula)(found, *numbers))
+    given = bias if case.bias else None
+    if source.rng.random() < 0.5:
+        x = _with_one_not_finite(x, source)
+    y = _check_finish(kernel_set, "conv", x, w, given, residual, case.window, options, source)
     if y.size and min(case.window.output) > 1:
         low, high = BOUNDS[source.rng.integers(len(BOUNDS))]
         for pool in (pool_window(case.window.output, 2), pool_window(case.window.output, 2, 1, 1)):
@@ -82,6 +73,46 @@ def check_clamp(kernel_set: Any, case: Case, source: Source, options: Options = 
             taken = {"kernel": pool.kernel, "stride": pool.stride, "padding": pool.padding, "dilation": pool.dilation}
             expected, _ = naive.max_pool(clamped(y, None, low, high), **taken, output=pool.output)
             assert_equal(found, expected)
+
+
+def check_input_grad_clamp(kernel_set: Any, case: Case, source: Source, options: Options = AUTO) -> None:
+    """The same for an input gradient, or transposed convolution; a weight that is not finite takes another way."""
+    g, w, residual, bias = source.arrays(case.y, case.w, case.x, (case.inputs,))
+    for changed in ("none", "g", "w"):
+        x = _with_one_not_finite(g, source) if changed == "g" else g
+        by = _with_one_not_finite(w, source) if changed == "w" else w
+        given = bias if case.bias else None
+        _check_finish(kernel_set, "conv_input_grad", x, by, given, residual, case.window, options, source)
+
+
+def _with_one_not_finite(x: np.ndarray, source: Source) -> np.ndarray:
+    if x.size:
+        x = x.copy("K")
+        x.flat[source.rng.integers(x.size)] = source.rng.choice([np.nan, np.inf, -np.inf])
+    return x
+
+
+def _check_finish(
+    kernel_set: Any,
+    name: str,
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray,
+    window: Window,
+    options: Options,
+    source: Source,
+) -> np.ndarray:
+    y: np.ndarray = run(getattr(kernel_set, name), x, w, bias, window, options)
+    finished = getattr(kernel_set, f"{name}_clamp")
+    for low, high in BOUNDS:
+        for added in (None, residual):
+            found = run(finished, x, w, bias, added, low, high, window, options)
+            assert_equal(found, clamped(y, added, low, high))
+            formula, numbers = FORMULAS[source.rng.integers(len(FORMULAS))]
+            followed = run(finished, x, w, bias, added, low, high, window, options, POINTWISE[formula], numbers)
+            assert_equal(followed, getattr(kernel_set, formula)(found, *numbers))
+    return y
 
 
 def operands(case: Case, source: Source) -> Trio:
@@ -121,6 +152,8 @@ def check_bias(kernel_set: Any, case: Case, source: Source, arrays: Trio, expect
     low, high = BOUNDS[source.rng.integers(len(BOUNDS))]
     found = run(kernel_set.conv_clamp, x, w, b_out, g, low, high, window, options)
     assert_equal(found, clamped(kernel_set.conv(x, w, b_out, window, options), g, low, high))
+    found = run(kernel_set.conv_input_grad_clamp, g, w, b_in, x, low, high, window, options)
+    assert_equal(found, clamped(kernel_set.conv_input_grad(g, w, b_in, window, options), x, low, high))
 
 
 def terms_of(case: Case) -> tuple[int, int, int]:

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from comparison import assert_close, run
-from kernels.convolutions import by_loops, check, check_clamp, forward, input_grad, operands, trio, weight_grad
+from kernels.convolutions import (
+    by_loops,
+    check,
+    check_clamp,
+    check_input_grad_clamp,
+    forward,
+    input_grad,
+    operands,
+    trio,
+    weight_grad,
+)
 from kernels.sets import textbook_at_night
 from retrograd import kernels
 from retrograd.kernels.compiled.convolution import algorithm, depthwise, direct, direct_plan, fold
@@ -277,6 +287,36 @@ def test_what_follows_a_convolution(monkeypatch: pytest.MonkeyPatch, name: str, 
     force(monkeypatch, form, "conv")
     for layout in ("channels_last", "contiguous", "every_other"):
         check_clamp(kernels, case, Source(np.random.default_rng(3), dtype, (layout,)))
+
+
+# And of the input gradient, some with positions that no tap reaches.
+FORMS_OF_GRADIENT = {
+    "line": ("line", Case(conv_window((20, 21), 1), 2, 40, 70, True)),
+    "direct": ("direct", Case(conv_window((7, 9), 3, 2, 1), 2, 20, 37, True)),
+    "direct in parts": ("direct", Case(conv_window((5, 5), 3, 2, 1), 2, 40, 400, False)),
+    "direct with gaps": ("direct", Case(conv_window((8, 9), 1, (2, 3)), 2, 17, 12, True)),
+    "direct, filled": ("direct", Case(conv_window((30, 31), 2, 11, 1), 2, 9, 5, True)),
+    "narrow": ("narrow", Case(conv_window((9, 30), 5, 2, 2), 2, 3, 37, True)),
+    "narrow with gaps": ("narrow", Case(conv_window((9, 30), 2, 3), 2, 3, 6, False)),
+    "planar": ("planar", Case(conv_window((9, 30), 3, 1, 1), 2, 3, 17, True)),
+    "depthwise": ("depthwise", Case(conv_window((9, 30), 3, 2, 1, 1, 37), 2, 37, 37, True)),
+    "depthwise, filled": ("depthwise", Case(conv_window((30, 31), 2, 11, 1, 1, 5), 2, 5, 5, True)),
+    "winograd": ("winograd", Case(conv_window((13, 14), 3, 1, 1), 3, 35, 40, True)),
+    "winograd by phases": ("winograd", Case(conv_window((13, 14), 4, 2, 1), 2, 9, 19, True)),
+    "winograd of residues": ("winograd", Case(conv_window((13, 14), 3, 1, 2, 2), 2, 9, 19, False)),
+    "fold": ("fold", Case(conv_window((12, 26), 4, 2, 1), 2, 3, 20, True)),
+    "fold with gaps": ("fold", Case(conv_window((9, 14), 2, (3, 4), ((0, 0), (3, 2))), 2, 5, 6, False)),
+    "nothing": ("direct", Case(conv_window((7, 9), 3, 2, 1), 0, 20, 37, True)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FORMS_OF_GRADIENT)
+def test_what_follows_an_input_gradient(monkeypatch: pytest.MonkeyPatch, name: str, dtype: type) -> None:
+    form, case = FORMS_OF_GRADIENT[name]
+    force(monkeypatch, form, "conv_input_grad")
+    for layout in ("channels_last", "contiguous", "every_other"):
+        check_input_grad_clamp(kernels, case, Source(np.random.default_rng(4), dtype, (layout,)))
 
 
 # Geometries of the input gradient that adds the products of kernel rows.

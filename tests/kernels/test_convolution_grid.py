@@ -247,7 +247,8 @@ FAULTS: dict[str, dict[str, Callable[..., np.ndarray]]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_faulty_kernel_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    trio = {name: getattr(kernels, name) for name in ("conv", "conv_clamp", "conv_input_grad", "conv_weight_grad")}
+    names = "conv", "conv_clamp", "conv_input_grad", "conv_input_grad_clamp", "conv_weight_grad"
+    trio = {name: getattr(kernels, name) for name in names}
     faulty = trio | FAULTS[fault]
     for name, kernel in faulty.items():
         kernel.__name__ = name

@@ -61,6 +61,7 @@ def _trio(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterato
     pool = pool_window((23, 22), 2)
     yield "conv_max_pool", k.conv_max_pool(x, w[:5], w[:5, 0, 0, 0].copy(), -0.5, 0.75, window, pool)
     yield "conv_input_grad", k.conv_input_grad(g, w, None, window)
+    yield "conv_input_grad_clamp", k.conv_input_grad_clamp(g, w, w[0, :, 0, 0].copy(), x, -0.5, 0.75, window)
     yield "conv_weight_grad", k.conv_weight_grad(x, g, window)
 
 

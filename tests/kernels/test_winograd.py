@@ -234,6 +234,10 @@ def test_some_filters_with_a_finish() -> None:
     y = kernels.conv(x, w, bias, window, FORCED)
     found = kernels.conv_clamp(x, w, bias, residual, -1.0, 20.0, window, FORCED)
     assert found.tobytes() == np.clip(y + residual, -1, 20).astype(np.float32).tobytes()
+    bias, residual = bias[:140], normal(rng, 2, 140, 6, 5)
+    gx = kernels.conv_input_grad(y, w, bias, window, FORCED)
+    found = kernels.conv_input_grad_clamp(y, w, bias, residual, -1.0, 20.0, window, FORCED)
+    assert found.tobytes() == np.clip(gx + residual, -1, 20).astype(np.float32).tobytes()
 
 
 def test_a_plan_keeps_the_transformed_weights_of_all_filters() -> None:

@@ -88,6 +88,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "conv_clamp": (x, w, a(6), y, 20.0, 60.0, CONV),
         "conv_max_pool": (x, w, a(6), 20.0, 60.0, CONV, pool_window(CONV.output, 2)),
         "conv_input_grad": (y, w, a(4), CONV),
+        "conv_input_grad_clamp": (y, w, a(4), x, 20.0, 60.0, CONV),
         "conv_weight_grad": (x, y, CONV),
         "deform_conv": (x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), w, a(6), CONV),
         "deform_conv_grad": (y, x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), w, CONV, (True, True, True)),

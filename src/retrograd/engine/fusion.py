@@ -1,6 +1,6 @@
 """Fusion of steps: a sum and what follows it, or a chain of pointwise steps, as one step.
 
-``fused(steps, ...)`` returns fewer steps with the same results to the bit. A convolution or matrix product takes over
+``fused(steps, ...)`` returns fewer steps with the same results to the bit. A convolution, a transposed one or a matrix product takes over
 the addition of another array, as in a residual network, and a ReLU or clamp: they run while the sums are in registers.
 Another function of the result, such as GELU, runs while it is in the cache. Adjacent pointwise steps become one.
 """
@@ -100,16 +100,16 @@ class _Sum(NamedTuple):
 
 def _parts(step: Step) -> _Sum | None:
     kernel, args, result = step.kernel.removesuffix("_clamp"), step.args, step.result
-    if kernel not in ("conv", "matmul") or not isinstance(result, np.ndarray):
+    if kernel not in ("conv", "conv_input_grad", "matmul") or not isinstance(result, np.ndarray):
         return None
     if kernel == step.kernel:
         first, second, *others = args
         bias, *options = others or [None]
-        if len(options) != (2 if kernel == "conv" else 0):  # the options are there, too
+        if len(options) != (0 if kernel == "matmul" else 2):  # the options are there, too
             return None
         return _Sum(kernel, (first, second, bias), (*options,), _Epilogue(result, ()))
     first, second, bias, residual, low, high, *others = args
-    if len(others) > (2 if kernel == "conv" else 0):  # it ends with a formula
+    if len(others) > (0 if kernel == "matmul" else 2):  # it ends with a formula
         return None
     added = None if residual is None else (residual, -1)
     bounds = None if (low, high) == (-inf, inf) else (low, high)
@@ -141,7 +141,7 @@ def _longer(steps: Steps, uses: Uses, found: _Epilogue, at: int, end: int) -> _E
         return None
     longer = found._replace(steps=(*found.steps, place))
     if step.kernel == "max_pool_values":
-        fits = steps[at].kernel.startswith("conv") and step.args[0] is y and found.residual is None
+        fits = steps[at].kernel in ("conv", "conv_clamp") and step.args[0] is y and found.residual is None
         alone = len(later) == 1 and not uses.is_outside(y)
         return longer._replace(pool=step.args[1], result=step.result) if fits and alone else None
     if step.kernel == "update" and step.args[0] is rectified and _fits(step.args[1][0], y):  # ReLU in place

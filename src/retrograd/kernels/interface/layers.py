@@ -119,6 +119,26 @@ class Layers:
         """gx[n, ci, i] = bias[ci] + sum over co, r of g[n, co, o] w[co, ci, r]: a transposed convolution."""
 
     @declare(
+        lambda g, w, bias, residual, low, high, window, options=AUTO, formula=None, numbers=(): Spec(
+            (g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype
+        )
+    )
+    def conv_input_grad_clamp(
+        self,
+        g: Array,
+        w: Array,
+        bias: Array | None,
+        residual: Array | None,
+        low: float,
+        high: float,
+        window: Window,
+        options: Options = AUTO,
+        formula: Callable[..., Any] | None = None,
+        numbers: tuple[float, ...] = (),
+    ) -> Array:
+        """min(max(conv_input_grad + residual, low), high), and what follows it, as ``matmul_clamp``."""
+
+    @declare(
         lambda x, g, window, options=AUTO: Spec((g.shape[1], x.shape[1] // window.groups, *window.kernel), x.dtype)
     )
     def conv_weight_grad(self, x: Array, g: Array, window: Window, options: Options = AUTO) -> Array:

@@ -39,7 +39,7 @@ from .algorithms import kernel_of
 from .ieee import ieee
 from .pointwise import on_arrays
 
-__all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_weight_grad"]
+__all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_input_grad_clamp", "conv_weight_grad"]
 
 
 # ---- The positions that the taps of a window read: for convolution and pooling --------------------------------------
@@ -113,9 +113,7 @@ def conv_clamp(
     numbers: tuple[float, ...] = (),
 ) -> np.ndarray:
     """formula(min(max(conv + residual, low), high), numbers...): residual (N, Co, *O) or None  ->  (N, Co, *O)"""
-    y = conv(x, w, bias, window, options)
-    y = clamp(y if residual is None else y + residual, low, high)
-    return y if formula is None else on_arrays(formula)(y, *numbers)
+    return _finished(conv(x, w, bias, window, options), residual, low, high, formula, numbers)
 
 
 @ieee
@@ -143,6 +141,23 @@ def conv_input_grad(
 
 
 @ieee
+def conv_input_grad_clamp(
+    g: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    low: float,
+    high: float,
+    window: Window,
+    options: Options = AUTO,
+    formula: Callable[..., Any] | None = None,
+    numbers: tuple[float, ...] = (),
+) -> np.ndarray:
+    """formula(min(max(conv_input_grad + residual, low), high), numbers...): residual (N, Ci, *I)  ->  (N, Ci, *I)"""
+    return _finished(conv_input_grad(g, w, bias, window, options), residual, low, high, formula, numbers)
+
+
+@ieee
 def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Options = AUTO) -> np.ndarray:
     """gw[k, c, r] = sum over n, o of g[n, k, o] x[n, c, o*stride + r*dilation - lo]
 
@@ -163,6 +178,18 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
         gw[r] = (g @ x_r.swapaxes(2, 3)).sum(axis=0)
     # (R, G, K, C) -> (G, K, C, R) -> (Co, C, *R)
     return np.moveaxis(gw, 0, -1).reshape(G * K, C, *window.kernel)
+
+
+def _finished(
+    y: np.ndarray,
+    residual: np.ndarray | None,
+    low: float,
+    high: float,
+    formula: Callable[..., Any] | None,
+    numbers: tuple[float, ...],
+) -> np.ndarray:
+    y = clamp(y if residual is None else y + residual, low, high)
+    return y if formula is None else on_arrays(formula)(y, *numbers)
 
 
 def _by_tap(w: np.ndarray, window: Window) -> np.ndarray:

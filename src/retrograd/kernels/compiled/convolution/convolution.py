@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ from ..reduction import unless_finite
 from . import depthwise, direct, fold, narrow, planar, rowwise, winograd
 from .algorithm import choose
 from .axes import WEIGHT
+from .direct_plan import MOST_PHASES
 
-__all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_max_pool", "conv_weight_grad"]
+__all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_input_grad_clamp", "conv_max_pool", "conv_weight_grad"]
 
 _GATHERS: dict[str, Callable[..., np.ndarray]] = {
     "direct": direct.gather,
@@ -150,41 +151,74 @@ def conv_input_grad(
 
     g (N,Co,*O), w (Co,Ci/groups,*R), bias (Ci,) or None; gx (N,Ci,*I).
     """
+    return _input_grad(g, w, bias, window, options, None)
+
+
+def conv_input_grad_clamp(
+    g: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    low: float,
+    high: float,
+    window: Window,
+    options: Options = AUTO,
+    formula: Callable[..., Any] | None = None,
+    numbers: tuple[float, ...] = (),
+) -> np.ndarray:
+    """min(max(conv_input_grad + residual, low), high), and then the formula of it, as ``conv_clamp``."""
+    given = residual, low, high, formula, numbers
+    if prod(window.stride) > MOST_PHASES:  # positions that no tap reaches are filled in advance
+        return finish_by_numpy(_input_grad(g, w, bias, window, options, None), given)
+    return _input_grad(g, w, bias, window, options, given)
+
+
+def _input_grad(
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, options: Options, given: Given | None
+) -> np.ndarray:
     batch, (outputs, depth) = g.shape[0], w.shape[:2]
     inputs = depth * window.groups
     gx = empty((batch, *window.input, inputs), g.dtype, g)
     if g.size == 0 or gx.size == 0:
-        return _only_bias(bias, gx)
+        gx = _only_bias(bias, gx)
+        return gx if given is None else finish_by_numpy(gx, given)
+    finish = None if given is None else finish_arrays(gx, given)
     g, dense = _read(g)
     form = choose("conv_input_grad", window, options, batch, inputs, outputs, g.dtype.char, dense)
     bias = direct.dense(bias)
     if form == "winograd":
-        return winograd.input_grad(g, w, bias, gx, window)
+        return winograd.input_grad(g, w, bias, gx, window, finish)
     if form == "fold":
-        return fold.input_grad(g, w, bias, gx, window)
+        return fold.input_grad(g, w, bias, gx, window, finish)
     if form == "line":
-        return rowwise.pointwise(g, _whole(w).swapaxes(0, 1), bias, gx)
+        return rowwise.pointwise(g, _whole(w).swapaxes(0, 1), bias, gx, finish)
     if form == "narrow":
-        narrow.gather(_lines(g), _whole(w), bias, gx, window, True)
+        narrow.gather(_lines(g), _whole(w), bias, gx, window, True, finish)
     else:
-        _GATHERS[form](g, w, bias, gx, window, True)
-    return gx if form == "depthwise" else _existing(gx, g, w, bias, window)
+        _GATHERS[form](g, w, bias, gx, window, True, finish)
+    return gx if form == "depthwise" else _existing(gx, g, w, bias, window, given)
 
 
-def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
+def _existing(
+    gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, given: Given | None
+) -> np.ndarray:
     """Return ``gx``; if w is not finite, recompute it without the products of taps and missing outputs.
 
     The kernels read zeros for missing outputs, and 0 * NaN is NaN. A NaN in w then shows in the positions tested, which
-    together use every tap.
+    together use every tap. Clamps and formulas make finite numbers of infinite ones, so w itself is tested then.
     """
     place = _corner(window)
     if place is not None:
-        unless_finite(gx[place], _of_existing_outputs, gx, g, w, bias, window)
+        residual, low, high, formula, numbers = given or (None, -inf, inf, None, ())
+        tested = gx[place] if (low, high, formula) == (-inf, inf, None) else w
+        unless_finite(tested, _of_existing_outputs, gx, g, w, bias, window, residual, low, high, formula, numbers)
     return gx
 
 
-def _of_existing_outputs(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> None:
-    """Fill ``gx`` with the products of taps and existing outputs, if w is not finite."""
+def _of_existing_outputs(
+    gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, *given: Any
+) -> None:
+    """Fill ``gx`` with the products of taps and existing outputs, and what follows them, if w is not finite."""
     if np.isfinite(w).all():
         return
     groups, images, columns = window.groups, g.shape[0], w.shape[1]
@@ -207,6 +241,7 @@ def _of_existing_outputs(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.
             matrix = taps[..., at_tap].reshape(groups, -1, columns).swapaxes(1, 2)
             product_of_tap = matrix @ part.reshape(images, groups, matrix.shape[2], -1)
             gx[tuple(written)] += product_of_tap.reshape(images, -1, *part.shape[2:])
+        finish_by_numpy(gx, (*given,))
 
 
 @lru_cache(maxsize=4096)

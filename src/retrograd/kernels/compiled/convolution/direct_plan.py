@@ -82,7 +82,7 @@ _ALIASED_ROWS = 8  # rows a multiple of _ALIASED bytes apart that L1 holds
 _PACKING = 8000  # cycles for packing weights that could be read in place
 _PIXELS = 512  # pixels that pay for packing weights a second time
 _PIXELS_OF_SHARE = 128  # pixels that pay for it where an odd number of tasks becomes even, for each of the tasks
-_MOST_PHASES = 64  # with more, the target is filled first, and phases without taps are skipped
+MOST_PHASES = 64  # with more, the target is filled first, and phases without taps are skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def phases(
     target: Sequence[int],
     weight_taps: Sequence[int],
     product_of: Callable[[int], np.ndarray],
-    most: int = _MOST_PHASES,
+    most: int = MOST_PHASES,
 ) -> tuple[list[Phase], list[int], bool]:
     """The phases, the offset of every tap in the weights in the order of the phases, and ``Gather.filled``.
 

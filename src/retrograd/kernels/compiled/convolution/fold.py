@@ -20,6 +20,7 @@ from ..machine.launch import kernel
 from ..machine.microkernel import MOST_TASKS, PRODUCT, TASK_WORK, even_product, tile
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
+from ..memory.finish import Finish
 from ..memory.layout import usual_strides
 from ..memory.packing import pack_weights, packed_elements, zeros_of
 from .axes import WEIGHT_LAST, Axis, three_axes, three_strides
@@ -119,7 +120,14 @@ def _plan(
     return words, taps, products + window.stride[-1] * inputs + 2 * tile(dtype, "line", 1).lanes
 
 
-def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window) -> np.ndarray:
+def input_grad(
+    g: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    gx: np.ndarray,
+    window: Window,
+    finish: Finish | None = None,
+) -> np.ndarray:
     """Fill ``gx``, dense and channels-last; ``g`` has contiguous channels."""
     outputs, inputs, dtype = w.shape[0], w.shape[1], g.dtype.char
     words, taps, elements = _plan(window, g.shape[0], outputs, inputs, dtype, g.strides)
@@ -131,7 +139,8 @@ def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.nda
     products, scratch = per_thread(elements, dtype), per_thread(scratch_words, "i8")
     init = zeros if bias is None else bias
     tasks = int(words[FOLD.tasks])
-    _input_grad[dtype](tasks, g, packed, init, gx, zeros, products, elements, words, scratch, scratch_words)
+    after = finish or (gx, gx)
+    _input_grad[dtype](tasks, g, packed, init, gx, zeros, products, elements, words, scratch, scratch_words, *after)
     return gx
 
 

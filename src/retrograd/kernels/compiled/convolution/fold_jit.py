@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import PRODUCT
-from ..machine.microkernel_jit import NO_FINISH, multiply, rows_of_tile
+from ..machine.microkernel_jit import NO_FINISH, finish_line, multiply, rows_of_tile
 from ..machine.simd import address, lanes, load, load_first, offset, store, store_first
 from .fold import FOLD, FOLD_KIND
 
@@ -89,6 +89,8 @@ def input_grad(
     plan: Table,
     scratch: Table,
     scratch_words: int,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """Lines of ``gx[o*stride + r*dilation - low, c] = init + sum over o, r, k of g[o, k] * w[k, (r, c)]``."""
     channels, lines, tasks = plan[FOLD.channels], plan[FOLD.lines], plan[FOLD.tasks]
@@ -130,4 +132,6 @@ def input_grad(
                 now[i] = 0.0
         if line > begin:  # the line before: loads soon after overlapping stores are slow
             before = offset(own, (line - 1) % 2 * pitch)
-            _fold_line(before, pattern, plan, gx, (line - 1) * plan[FOLD.input + 2] * channels)
+            at, count = (line - 1) * plan[FOLD.input + 2] * channels, plan[FOLD.input + 2] * channels
+            _fold_line(before, pattern, plan, gx, at)
+            finish_line(gx, at, count, residual, bounds)

@@ -30,7 +30,7 @@ from ..memory.finish import Finish
 from ..memory.layout import nested_strides, usual_strides
 from ..memory.packing import pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS, Axis, three_axes, three_strides
-from .direct_plan import axis_phases, groups_of_taps
+from .direct_plan import MOST_PHASES, axis_phases, groups_of_taps
 
 # ---- The micro-kernel -----------------------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ SLIDE_ARGUMENTS = (
 )
 _ROWS_OF_32, _ROWS_OF_16 = (28, 13, 8, 6), (12, 6, 4)  # of the tile with 1, 2, ... vectors of columns
 _SLIDING = 3 if registers() == 32 else 2  # taps of a group, at most: their rows of B stay in registers
-_MOST_TERMS, _MOST_COPIED, _MOST_PHASES = 2048, 1 << 16, 64
+_MOST_TERMS, _MOST_COPIED = 2048, 1 << 16
 BLOCK = 112  # most terms that are summed before they are added to those before, see microkernel.py
 
 
@@ -429,7 +429,7 @@ def applies(window: Window, gradient: bool, inputs: int, outputs: int, dtype: st
         window.taps * channels // window.groups <= _MOST_TERMS
         and window.taps * inputs // window.groups * outputs * (4 if dtype == "f" else 8) <= LARGE_WEIGHTS
         and copied * line <= _MOST_COPIED
-        and (not gradient or prod(window.stride) <= _MOST_PHASES)
+        and (not gradient or prod(window.stride) <= MOST_PHASES)
     )
 
 

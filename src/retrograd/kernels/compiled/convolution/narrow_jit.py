@@ -20,6 +20,7 @@ from ..machine.microkernel_jit import (
     apply_formula,
     begin_of_tile,
     conditionally,
+    finish_line,
     finish_of,
     finished,
     store_cells,
@@ -398,6 +399,7 @@ def conv(
         if plan[kind + KIND.fill] != 0:  # no tap reaches some positions
             all_columns = plan[NARROW.groups] * columns
             _fill(pointer_like(target, address(target) + begin), init, plan[NARROW.positions + 2], all_columns)
+            finish_line(target, begin // size, plan[NARROW.positions + 2] * all_columns, residual, bounds)
         _lines(source, address(zeros), plan, kind, n, base_d, base_h, copies, own, scratch, tags, lines_at)
         phase = kind + KIND.list + 2 * plan[kind + KIND.rows]
         for _ in range(plan[kind + KIND.phases]):

@@ -215,20 +215,28 @@ def _memory_of_filters(found: _Filters, sums: bool) -> int:
     return max(call.plan.work for _, call in found.calls) + min(cores(), len(found.calls)) * found.own
 
 
-def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window) -> np.ndarray:
+def input_grad(
+    g: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    gx: np.ndarray,
+    window: Window,
+    finish: Finish | None = None,
+) -> np.ndarray:
     """Fill ``gx`` with the input gradient."""
     if window.kernel[-1] == 4:
-        return _input_grad_by_phases(g, w, bias, gx, window)
-    return _transformed(g, w.transpose(*range(2, w.ndim), 0, 1), bias, gx, turned_window(window), 1)
+        return _input_grad_by_phases(g, w, bias, gx, window, finish)
+    return _transformed(g, w.transpose(*range(2, w.ndim), 0, 1), bias, gx, turned_window(window), 1, finish)
 
 
 def _input_grad_by_phases(
-    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window
+    g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window, finish: Finish | None
 ) -> np.ndarray:
     """Fill ``gx`` with the input gradient of a 4x4 kernel at stride 2: F(3x3, 2x2) for each of its four phases."""
     for (down, right), (tap_h, tap_w), phase in phases(window):
         some = w[:, :, tap_h::2, tap_w::2].transpose(2, 3, 0, 1)
-        _transformed(g, some, bias, gx[:, :, down::2, right::2], phase, 1)
+        own = None if finish is None else (finish[0][:, :, down::2, right::2], finish[1])
+        _transformed(g, some, bias, gx[:, :, down::2, right::2], phase, 1, own)
     return gx
 
 
