@@ -1,8 +1,9 @@
 """Fusion of steps: a sum and what follows it, or a chain of pointwise steps, as one step.
 
-``fused(steps, ...)`` returns fewer steps with the same results to the bit. A convolution, a transposed one or a matrix product takes over
-the addition of another array, as in a residual network, and a ReLU or clamp: they run while the sums are in registers.
-Another function of the result, such as GELU, runs while it is in the cache. Adjacent pointwise steps become one.
+``fused(steps, ...)`` returns fewer steps with the same results to the bit. A convolution, a transposed one or a matrix
+product takes over the addition of another array, as in a residual network, and a ReLU or clamp: they run while the sums
+are in registers. Another function of the result, such as GELU, runs while it is in the cache. Adjacent pointwise steps
+become one.
 """
 
 from __future__ import annotations
