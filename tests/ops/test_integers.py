@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -341,6 +342,44 @@ def test_bytes_do_not_wrap_in_floating_point_results() -> None:
     y = Tensor(np.array([[[0, 9, 3, 255]]], np.uint8))
     assert F.lp_pool1d(y, float("inf"), 2).tolist() == [[[9, 255]]]
     assert F.lp_pool1d(y, float("-inf"), 2).tolist() == [[[0, 3]]]
+
+
+_IN_FLOATS: dict[str, tuple[Callable[..., Any], Callable[[float, float], float]]] = {
+    "ldexp": (retrograd.ldexp, lambda x, y: x * 2**y),
+    "xlog1py": (retrograd.special.xlog1py, lambda x, y: x * math.log1p(y)),
+    "atan2": (retrograd.atan2, math.atan2),
+    "true_divide": (retrograd.true_divide, lambda x, y: x / y),
+}
+
+
+@pytest.mark.parametrize("name", _IN_FLOATS)
+@pytest.mark.parametrize("kind", ["uint8", "int8", "int16"])
+def test_numbers_do_not_wrap_in_floating_point_results(name: str, kind: str) -> None:
+    """A 0-d tensor, and for most operators a number, that the small type of the other operand cannot hold."""
+    function, exact = _IN_FLOATS[name]
+    x = Tensor(np.array([7, 9], kind))
+    for number in (Tensor(np.array(99_999)),) if name == "ldexp" else (99_999, Tensor(np.array(99_999))):
+        np.testing.assert_allclose(function(number, x).numpy(), [exact(99_999, 7), exact(99_999, 9)], rtol=1e-5)
+        if name == "ldexp":
+            assert np.isinf(function(x, number).numpy()).all()
+        else:
+            np.testing.assert_allclose(function(x, number).numpy(), [exact(7, 99_999), exact(9, 99_999)], rtol=1e-5)
+
+
+def test_powers_and_zeta_of_numbers_that_do_not_fit() -> None:
+    x = Tensor(np.array([2, 3], np.int8))
+    np.testing.assert_allclose(retrograd.float_power(300, x).numpy(), [300**2, 300**3], rtol=1e-14)
+    np.testing.assert_allclose(
+        retrograd.float_power(x, Tensor(np.array(300))).numpy(), [2.0**300, 3.0**300], rtol=1e-12
+    )
+    large = 2.0**20  # the sum of (large + k)**-x is close to its integral
+    for number in (2**20, Tensor(np.array(2**20))):
+        np.testing.assert_allclose(retrograd.special.zeta(x, number).numpy(), [1 / large, 0.5 / large**2], rtol=1e-5)
+
+
+def test_float_power_takes_numbers_in_float64() -> None:
+    power = retrograd.float_power(Tensor(np.array([7.0], np.float32)), 0.1)
+    np.testing.assert_allclose(power.numpy(), [7**0.1], rtol=1e-15)
 
 
 @pytest.mark.parametrize("kind", SMALL)

@@ -19,7 +19,7 @@ from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from .argument_checks import as_count, as_float, as_int, require_tensor
 from .dtypes.dtype import cast
-from .dtypes.promotion import floats, promote, promoted_type
+from .dtypes.promotion import floats, promote_to_float, promoted_type
 from .pointwise.exponential import erfc
 from .pointwise.piecewise import where
 from .pointwise.pointwise import Pointwise
@@ -342,9 +342,9 @@ def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """
     if interpreters and (seen := interpreted(zeta, locals())) is not None:
         return seen
-    x, q = promote("zeta", input, other)
+    x, q = promote_to_float("zeta", input, other)
     broadcast_shape("zeta", x.array.shape, q.array.shape)
-    return Zeta.apply(as_float("zeta", x), as_float("zeta", q))
+    return Zeta.apply(x, q)
 
 
 def _of_both(name: str, a: Tensor, x: Tensor, upper: bool) -> Tensor:
@@ -491,9 +491,8 @@ def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
     """
     if interpreters and (seen := interpreted(xlog1py, locals())) is not None:
         return seen
-    x, y = promote("xlog1py", input, other)
+    x, y = promote_to_float("xlog1py", input, other)
     broadcast_shape("xlog1py", x.array.shape, y.array.shape)
-    x, y = as_float("xlog1py", x), as_float("xlog1py", y)
     zero = (x == 0) & ((y <= -1) | (y == math.inf))
     if not any_true(zero.array, "whether 0 is multiplied by an infinity"):
         return x * y.log1p()

@@ -278,3 +278,17 @@ def test_a_number_for_either_operand(name: str) -> None:
         wanted = oracle(left, right)
         np.testing.assert_allclose(found.array, wanted, rtol=1e-12)
         assert found.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_ldexp_of_extreme_operands(kind: str) -> None:
+    """Results that are finite where 2**other is not, as Python's; and the inverse of frexp."""
+    limits = np.finfo(kind)
+    numbers = [limits.tiny, 3 * limits.tiny, limits.smallest_subnormal, 1.5, limits.max, -1.25, 0.0, -math.inf]
+    for exponent in (2 * limits.maxexp - 9, limits.maxexp, 1, -3, limits.minexp, 2 * limits.minexp, 5000, -5000):
+        with np.errstate(over="ignore", under="ignore"):
+            wanted = np.ldexp(np.array(numbers, kind), exponent)
+        found = retrograd.ldexp(retrograd.tensor(np.array(numbers, kind)), retrograd.tensor(exponent))
+        np.testing.assert_array_equal(found.numpy(), wanted, err_msg=str(exponent))
+    x = retrograd.tensor(np.array(numbers[:-1], kind))
+    np.testing.assert_array_equal(retrograd.ldexp(*retrograd.frexp(x)).numpy(), x.numpy())

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import from_host
 from ...engine.arguments import format_number, kind_name
 from ...engine.dtype import CATEGORY as CATEGORY
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact
-from ..argument_checks import as_element, copy_for_backward, is_number, require_float, require_tensor
+from ..argument_checks import as_element, as_float, copy_for_backward, is_number, require_float, require_tensor
 from .dtype import bool_, cast, default_dtype, int16, int64
 
 
@@ -80,6 +81,17 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
     raise TypeError(
         f"{name}: {label} is {kind_name(wrong)}, needs a Tensor or a number; make one with retrograd.tensor({label})"
     )
+
+
+def promote_to_float(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Promote two operands as ``promote``, then integers to the default type, before a number could wrap.
+
+    Raises: as ``promote``; also TypeError for float16.
+    """
+    a, b = promote(name, x, y)
+    if a.array.dtype.kind != "f":
+        a, b = (v if isinstance(v, Tensor) else wrap(from_host(v, default_dtype())) for v in (x, y))
+    return as_float(name, a), as_float(name, b)
 
 
 def promoted_type(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:

@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...arrays import ones, zeros
+import numpy as np
+
+from ...arrays import from_host, ones, zeros
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
 from ..argument_checks import as_float, require_float
 from ..dtypes.dtype import cast, float64
-from ..dtypes.promotion import floats, promote
+from ..dtypes.promotion import floats, promote, promote_to_float
 from ..shape.broadcasting import broadcast_shape, sum_to
 from .exponential import pow
 from .piecewise import where
@@ -122,9 +124,10 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """
     if interpreters and (seen := interpreted(float_power, locals())) is not None:
         return seen
-    x, y = promote("float_power", input, exponent, "exponent")
+    promote("float_power", input, exponent, "exponent")  # checks the operands
+    x, y = (cast(v, float64) if isinstance(v, Tensor) else wrap(from_host(v, float64)) for v in (input, exponent))
     broadcast_shape("float_power", x.array.shape, y.array.shape)
-    return pow(cast(x, float64), cast(y, float64))
+    return pow(x, y)
 
 
 @operator(methods="ldexp", in_place=True, numpy="ldexp", dtypes="bif")
@@ -137,9 +140,12 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """
     if interpreters and (seen := interpreted(ldexp, locals())) is not None:
         return seen
-    x, y = promote("ldexp", input, other)
+    x, y = promote_to_float("ldexp", input, other)
     broadcast_shape("ldexp", x.array.shape, y.array.shape)
-    return as_float("ldexp", x) * as_float("ldexp", y).exp2()
+    most = 3 * (np.finfo(x.array.dtype).maxexp - 2)  # takes the smallest number to inf, and the largest to 0
+    y = y.clamp(-most, most)
+    third = (y.detach() / 3).trunc()  # of three factors, none overflows where the result does not
+    return x * third.exp2() * third.exp2() * (y - 2 * third).exp2()
 
 
 @operator(records=Frexp, methods="frexp")

@@ -22,9 +22,8 @@ from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
 from ...formulas.registry import gradients_of, same_grad
 from ...kernel_set import exact, is_copy, kernels
-from ..argument_checks import as_float, require_float
-from ..dtypes.dtype import default_dtype
-from ..dtypes.promotion import promote
+from ..argument_checks import require_float
+from ..dtypes.promotion import promote, promote_to_float
 from ..shape.broadcasting import broadcast_shape, sum_to
 
 __all__ = [
@@ -136,8 +135,8 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
         if reflected is not None:
             return reflected(x)
     x, y = promoted(operator, name, x, y)
-    if not operator.exact and x.array.dtype.kind != "f":  # before a number wraps in a small integer type
-        x, y = (as_float(name, v) if isinstance(v, Tensor) else wrap(from_host(v, default_dtype())) for v in given)
+    if not operator.exact and x.array.dtype.kind != "f":
+        x, y = promote_to_float(name, *given)
     broadcast_shape(name, x.array.shape, y.array.shape)
     if x.array.dtype.kind == "f":
         return operator.apply(x, y)
