@@ -24,7 +24,7 @@ from retrograd import kernels
 from retrograd.kernels.compiled.convolution import algorithm, depthwise, direct, direct_plan, fold
 from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
 from retrograd.kernels.compiled.convolution.axes import WEIGHT
-from retrograd.kernels.compiled.machine.microkernel import rows_tile, tile
+from retrograd.kernels.compiled.machine.microkernel import packed_tile, tile
 from retrograd.kernels.compiled.memory.layout import channels_last, nested_strides, usual_strides
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
@@ -254,6 +254,8 @@ def test_line_by_line(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, d
 # A geometry of each form of the forward pass, and of its variants.
 FORMS = {
     "line": ("line", Case(conv_window((40, 41), 1), 2, 40, 70, True)),
+    "line of pairs": ("line", Case(conv_window((40, 41), 1), 2, 43, 4, True)),
+    "line, the last panel in pairs": ("line", Case(conv_window((40, 41), 1), 2, 37, 36, True)),
     "line of one panel": ("line", Case(conv_window((40, 41), 1), 2, 40, 16, False)),
     "direct": ("direct", Case(conv_window((7, 9), 3, 2, 1), 2, 20, 37, True)),
     "direct in parts": ("direct", Case(conv_window((5, 5), 3, 2, 1), 2, 400, 40, True)),
@@ -420,7 +422,7 @@ def test_pairs_of_terms(monkeypatch: pytest.MonkeyPatch, name: str, layout: str,
     direct._gather_plan.cache_clear()
     case = PAIRED[name]
     try:
-        assert rows_tile(np.dtype(dtype).char, 1, 9).paired
+        assert packed_tile(np.dtype(dtype).char, "rows", 1, 9).paired
         check(kernels, case, Source(np.random.default_rng(1), dtype, (layout,)))
         turned = Case(case.window, case.batch, case.outputs, case.inputs, case.bias)
         check(kernels, turned, Source(np.random.default_rng(2), dtype, (layout,)))
@@ -428,17 +430,18 @@ def test_pairs_of_terms(monkeypatch: pytest.MonkeyPatch, name: str, layout: str,
         direct._gather_plan.cache_clear()
 
 
-def test_tiles_with_pairs_of_terms() -> None:
+@pytest.mark.parametrize("form", ["rows", "line"])
+def test_tiles_with_pairs_of_terms(form: str) -> None:
     """They are taken where the last vector is at most half full, and have a panel of their own."""
-    lanes = tile("f", "rows", 1).lanes
+    lanes = tile("f", form, 1).lanes
     for columns in range(1, 9 * lanes):
-        shape = rows_tile("f", columns, 100)
+        shape = packed_tile("f", form, columns, 100)
         assert shape.panels * shape.width >= columns > (shape.panels - 1) * shape.width
         if shape.paired:
             assert columns - (shape.panels - 1) * shape.width <= lanes // 2
-    assert rows_tile("f", lanes // 2, 100).paired
-    assert not rows_tile("f", lanes // 2, 1).paired
-    assert not rows_tile("f", lanes, 100).paired
+    assert packed_tile("f", form, lanes // 2, 100).paired
+    assert not packed_tile("f", form, lanes // 2, 1).paired
+    assert not packed_tile("f", form, lanes, 100).paired
 
 
 # Geometries of the weight gradient that sums over output channels as rows.

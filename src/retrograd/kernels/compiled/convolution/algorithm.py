@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ....specs.convolution_options import Options, suits
 from ....specs.geometry import Window
-from ..machine.microkernel import Tile, dot_tile, rows_tile, tile
+from ..machine.microkernel import Tile, dot_tile, packed_tile, tile
 from ..machine.microkernel import term_cycles as _term
 from . import axes, depthwise, direct, fold, narrow, planar, rowwise, winograd
 from .direct_plan import SHORT, is_swapped, sum_cycles
@@ -306,15 +306,15 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
         each = groups * pixels * (terms + flips) / (lines * written[-1])
         return each * (_PLANES_OF_GROUPS if groups > 1 else 1) + 2 * _CALL
     if form == "line":
-        shape = tile(dtype, "line", columns)
+        shape = packed_tile(dtype, "line", columns, depth)
         product = sum(
-            count * (depth * (_term(shape.rows, vectors) + 0.5 * (vectors == 1)) + _LINE)
-            for count, vectors in _panels(shape)
+            count * (depth * (_term(shape.rows, vectors) + 0.5 * (vectors == 1)) / terms + _LINE * terms)
+            for (count, vectors), terms in zip(_panels(shape), (1, 2 if shape.paired else 1), strict=True)
         )
         return pixels / min(shape.rows, pixels) * product + packed + _CALL
     phases = prod(window.stride) if gradient else 1
     taps, large = window.taps / phases, window.taps * depth * columns * size > axes.LARGE_WEIGHTS
-    shape = tile(dtype, "rows", columns) if large else rows_tile(dtype, columns, int(taps * depth))
+    shape = tile(dtype, "rows", columns) if large else packed_tile(dtype, "rows", columns, int(taps * depth))
     tiles = -(-pixels // phases // shape.rows) * phases
     product = sum(
         count * (taps * (depth * _term(shape.rows, vectors) / terms + _TAP) + _PANEL)

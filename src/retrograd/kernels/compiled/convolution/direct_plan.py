@@ -22,9 +22,9 @@ from ..machine.microkernel import (
     TASK_WORK,
     Tile,
     even_product,
+    packed_tile,
     panel_cycles,
     registers,
-    rows_tile,
     task_count,
     term_cycles,
     tile,
@@ -231,8 +231,8 @@ def gather_plan(
     streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= most_streamed
     if not large:
         terms = prod(kernel) * depth // (prod(axis.stride for axis in axes) if gradient else 1)
-        paired = rows_tile(dtype, columns, terms)
-        saved = panel_cycles(shape, terms) / shape.rows - panel_cycles(paired, terms) / paired.rows
+        paired = packed_tile(dtype, "rows", columns, terms)
+        saved = panel_cycles(shape, terms) - panel_cycles(paired, terms)
         if paired.paired and (not direct or saved * groups * pixels > _PACKING):
             shape, direct = paired, False
     width, panels = shape.width, shape.panels

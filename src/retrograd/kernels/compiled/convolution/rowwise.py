@@ -9,7 +9,7 @@ import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import kernel
-from ..machine.microkernel import PRODUCT, SMALL_TASK_WORK, TASK_WORK, Tile, even_product, task_count, tile
+from ..machine.microkernel import PRODUCT, SMALL_TASK_WORK, TASK_WORK, Tile, even_product, packed_tile, task_count
 from ..machine.record import record
 from ..machine.scratch import per_thread
 from ..memory.finish import Finish
@@ -37,7 +37,7 @@ _conv = kernel("convolution.rowwise.conv")
 @lru_cache(maxsize=4096)
 def _plan(pixels: int, depth: int, columns: int, dtype: str) -> tuple[np.ndarray, Tile]:
     size = 4 if dtype == "f" else 8
-    shape = tile(dtype, "line", columns)
+    shape = packed_tile(dtype, "line", columns, depth)
     product = even_product(dtype, "line", shape, pixels)
     tiles = int(product[PRODUCT.tiles])
     target_tasks = task_count(pixels * depth * columns, SMALL_TASK_WORK)
@@ -77,7 +77,7 @@ def pointwise(
     words, shape = _plan(x.size // depth, depth, columns, dtype)
     column_step, depth_step = (stride // w.itemsize for stride in w.strides[:2])
     if column_step != 1 or not columns == depth_step == shape.width:  # else they are read in place
-        w = pack_weights(w, NO_TAPS, depth, columns, depth_step, column_step, 1, 0)
+        w = pack_weights(w, NO_TAPS, depth, columns, depth_step, column_step, 1, 0, shape=shape)
     init = zeros_of(columns, dtype) if bias is None else bias
     _conv[dtype](int(words[ROWWISE.tasks]), x, w, init, y, words, per_thread(8, "i8"), *(finish or (y, y)))
     return y
@@ -85,4 +85,5 @@ def pointwise(
 
 def pointwise_bytes(inputs: int, outputs: int, dtype: str) -> int:
     """Bytes of temporary memory of ``pointwise``, at most: packed weights."""
-    return packed_elements(1, inputs, outputs, 1, dtype) * (4 if dtype == "f" else 8)
+    shape = packed_tile(dtype, "line", outputs, inputs)
+    return packed_elements(1, inputs, outputs, 1, dtype, shape) * (4 if dtype == "f" else 8)

@@ -17,8 +17,9 @@ It comes in three forms, which differ in how the table finds A:
 
 ``near_rows`` and ``near`` are the first two for operands in L1: without prefetching.
 
-``pairs`` is the rows form for columns that fill at most half a vector. Each number of a vector of B is that of an even
-term beside that of the next one, ``2*ldb`` further is the next pair. So a multiply-add adds two terms of each column.
+``rows_pairs`` and ``line_pairs`` are these forms for columns that fill at most half a vector. In a vector of B, each
+number of an even term is beside that of the next term, ``2*ldb`` further are the next two. So a multiply-add adds two
+terms of each column.
 
 Long sums are blocked: 64 terms are summed in registers, then added to the sum of the blocks before, and that to the
 earlier content of C. So the error of a sum of k terms grows as the root of ``32 + k / 128``, not of ``k / 2``.
@@ -83,7 +84,7 @@ class Tile:
     vectors: int  # of columns in a panel; the last panel may have fewer
     lanes: int
     columns: int
-    paired: bool = False  # the last panel is at most half a vector, in the form "pairs"
+    paired: bool = False  # the last panel is at most half a vector, whose terms are in pairs
 
     @property
     def width(self) -> int:
@@ -129,29 +130,36 @@ def term_cycles(rows: float, vectors: float) -> float:
     return max(rows * vectors / 2, (rows + vectors) / 2, 4)
 
 
-_PANEL_CYCLES = 25  # of a tile, besides its terms
+# cycles of a panel of a tile, besides its terms; of pairs, whose sums are added; of a term of a single vector
+_PANEL_CYCLES, _PAIRS_CYCLES, _SINGLE = 25, 30, 0.8
+_GAIN = 0.95  # pairs must save a twentieth
+_MOST_PAIRED = 16  # rows of pairs: with more, LLVM keeps sums in memory
 
 
 def panel_cycles(shape: Tile, terms: int) -> float:
-    """Estimated cycles of all panels of a tile in the rows form."""
-    last = term_cycles(shape.rows, shape.last_vectors) * terms / (2 if shape.paired else 1)
-    whole = term_cycles(shape.rows, shape.vectors) * terms
-    return (shape.panels - 1) * whole + last + shape.panels * _PANEL_CYCLES
+    """Estimated cycles of all panels of a tile, for each of its rows."""
+    whole, last = (
+        terms * (term_cycles(shape.rows, vectors) + _SINGLE * (vectors == 1))
+        for vectors in (shape.vectors, shape.last_vectors)
+    )
+    if shape.paired:
+        last = last / 2 + _PAIRS_CYCLES
+    return ((shape.panels - 1) * whole + last + shape.panels * _PANEL_CYCLES) / shape.rows
 
 
 @cache
-def rows_tile(dtype: str, columns: int, terms: int) -> Tile:
-    """The tile of the rows form for packed weights: with pairs of terms in the last panel if that is faster."""
-    usual = tile(dtype, "rows", columns)
+def packed_tile(dtype: str, form: str, columns: int, terms: int) -> Tile:
+    """The tile of "rows" or "line" for packed weights: with pairs of terms in the last panel if that is faster."""
+    usual = tile(dtype, form, columns)
     whole, last = divmod(columns, usual.lanes)
     if not 0 < last <= usual.lanes // 2 or terms < 2:
         return usual
-    heights = (_ROWS_OF_32 if registers() == 32 else _ROWS_OF_16)["rows"]
-    found = [usual]
-    for vectors, rows in enumerate(heights, 1):
+    found = []
+    for vectors, rows in enumerate((_ROWS_OF_32 if registers() == 32 else _ROWS_OF_16)[form], 1):
         if max(whole, 1) % vectors == 0:
-            found.append(Tile(rows, vectors, usual.lanes, columns, True))
-    return min(found, key=lambda shape: panel_cycles(shape, terms) / shape.rows)
+            found.append(Tile(min(rows, _MOST_PAIRED), vectors, usual.lanes, columns, True))
+    best = min(found, key=lambda shape: panel_cycles(shape, terms))
+    return best if panel_cycles(best, terms) < _GAIN * panel_cycles(usual, terms) else usual
 
 
 @cache
@@ -337,7 +345,7 @@ def product(
     whole, last = [0] * _HEIGHTS, [0] * _HEIGHTS
     for rows in heights:
         if shape.paired:
-            last[rows] = of(dtype, "pairs", rows, 1, False)
+            last[rows] = of(dtype, f"{form}_pairs", rows, 1, False)
         else:
             last[rows] = of(dtype, form, rows, shape.last_vectors, masked and shape.tail != shape.lanes)
         if shape.panels > 1:

@@ -129,8 +129,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
-    paired, by_line, near = form == "pairs", form == "line", form.startswith("near")
-    by_rows = form.endswith("rows") or paired
+    paired, by_line, near = form.endswith("pairs"), form.startswith("line"), form.startswith("near")
+    by_rows = "rows" in form
     # a row of C; in pairs, a lane of a sum and the next one belong to the same column
     row_of_c = ir.VectorType(element, lanes // 2) if paired else vector
     by_pointer = by_rows or (by_line and rows <= _POINTERS)  # a register for each row of A
@@ -276,7 +276,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         for i in range(0 if by_pointer or not by_line else rows):  # one row address for both steps
             if i > 0:
                 a_column = hidden(at(a_column, lda))
-            for second in range(steps):
+            for second in range(len(rows_of_b)):
                 add_row(i, at(a_column, second * size), rows_of_b[second])
         return sums
 
