@@ -123,7 +123,7 @@ def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layouts", [("C", "C"), ("C", "F"), ("F", "C"), ("F", "F")])
-@pytest.mark.parametrize("share", [0.0, 0.15, 0.6])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.15, 0.6])
 def test_mostly_zeros(share: float, layouts: tuple[str, str], dtype: type) -> None:
     """Zeros of A are left out if they are many; with a sum, a clamp and a formula the bits are those of the parts."""
     rng = np.random.default_rng(0)

@@ -72,7 +72,8 @@ _LEAST_TASKS = 8  # ... as long as there are at least this many tasks
 
 # products whose A is mostly zeros, such as spikes or the pixels of digits
 SPARSE_RUNS, SPARSE_RUN = 32, 32  # elements of A in a row that are looked at, and how often
-SPARSE_BLOCK = 512  # terms whose rows of B stay in L2
+SPARSE_BLOCK, SPARSE_SHORT = 512, 128  # terms whose rows of B stay in L2, and in L1 for the most part
+SPARSE_FEW = SPARSE_RUNS * SPARSE_RUN // 8  # so few elements do not pay for reading C once more for every short block
 SPARSE_VECTORS = 8  # of a row of C, in registers
 _SPARSE_ROWS, _SPARSE_DEPTH, _SPARSE_TASK_ROWS = 128, 128, 192
 _NONZERO = 0.35, 0.25  # the share of elements up to which leaving out the others pays, with 16 and with 32 registers

@@ -26,7 +26,7 @@ from .machine.simd import (
     total,
     transpose_padded,
 )
-from .matmul import MATMUL, PART, SPARSE_BLOCK, SPARSE_RUN, SPARSE_RUNS, SPARSE_VECTORS
+from .matmul import MATMUL, PART, SPARSE_BLOCK, SPARSE_FEW, SPARSE_RUN, SPARSE_RUNS, SPARSE_SHORT, SPARSE_VECTORS
 from .memory.packing_jit import pack_block
 
 # ---- Products whose A is mostly zeros: the rows of B times the other elements ----------------------------------------
@@ -40,8 +40,8 @@ _TERMS = 128  # that are added in registers, so that errors do not grow with the
 
 
 @helper
-def mostly_zero(a, row_step, k_step, rows, depth, most):  # type: ignore[no-untyped-def]
-    """Whether at most ``most`` of a sample of the elements are not 0. Every task finds the same."""
+def sample_of(a, row_step, k_step, rows, depth, most):  # type: ignore[no-untyped-def]
+    """How many elements of a sample are not 0; -1 if more than ``most``. Every task finds the same."""
     found, zero = 0, full(a, 0.0)
     for run in range(SPARSE_RUNS):
         place = (run * 13 + 5) % SPARSE_RUNS  # in both directions, all over the matrix
@@ -54,8 +54,8 @@ def mostly_zero(a, row_step, k_step, rows, depth, most):  # type: ignore[no-unty
             for lane in range(lanes(a)):
                 found += (bits >> lane) & 1
         if found > most:
-            return False
-    return True
+            return -1
+    return found
 
 
 @helper
@@ -143,8 +143,9 @@ def finish_part(c, residual, finish, first, last, left, right, columns, size):  
 
 
 @helper
-def multiply_sparse(a, b, init, c, copy, plan, residual, finish, first, last):  # type: ignore[no-untyped-def]
-    """The rows ``first`` to before ``last`` of ``c = init + a @ b`` for an A that is mostly zeros."""
+def multiply_sparse(a, b, init, c, copy, plan, residual, finish, first, last, block):  # type: ignore[no-untyped-def]
+    """The rows ``first`` to before ``last`` of ``c = init + a @ b``, ``block`` terms at a time, for an A that is mostly
+    zeros."""
     L, depth, columns = lanes(c), plan[MATMUL.depth], plan[MATMUL.columns]
     a_row, a_k, b_k, b_column = plan[MATMUL.a_row], plan[MATMUL.a_depth], plan[MATMUL.b_depth], plan[MATMUL.b_column]
     wide = SPARSE_VECTORS * L
@@ -154,8 +155,8 @@ def multiply_sparse(a, b, init, c, copy, plan, residual, finish, first, last):  
         right = left + 2 * wide  # a part of B that stays in L2
         if columns - right < wide:
             right = columns
-        for k in range(0, depth, SPARSE_BLOCK):
-            some = min(SPARSE_BLOCK, depth - k)
+        for k in range(0, depth, block):
+            some = min(block, depth - k)
             y, step = offset(b, k * b_k + left * b_column), b_k
             if b_column != 1:
                 step = (right - left + L - 1) // L * L
@@ -229,11 +230,13 @@ def multiply(
     sharing = plan[MATMUL.sparse_tasks]
     if sharing > 0:
         rows = plan[MATMUL.rows]
-        if mostly_zero(a, plan[MATMUL.a_row], plan[MATMUL.a_depth], rows, depth, plan[MATMUL.nonzero]):
+        found = sample_of(a, plan[MATMUL.a_row], plan[MATMUL.a_depth], rows, depth, plan[MATMUL.nonzero])
+        if found >= 0:
+            some = SPARSE_BLOCK if found < SPARSE_FEW else SPARSE_SHORT
             if task < sharing:
                 copy = offset(packed, packed_at)
                 first, last = rows * task // sharing, rows * (task + 1) // sharing
-                multiply_sparse(a, b, init, c, copy, plan, residual, finish, first, last)
+                multiply_sparse(a, b, init, c, copy, plan, residual, finish, first, last, some)
             return
     if dense:
         lda = a_k
