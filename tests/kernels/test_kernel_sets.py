@@ -237,6 +237,7 @@ def _picks(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
             yield "topk", indices
             y = k.pick(x, indices, axis)
             yield "pick", y
+            yield "gather", k.gather(x, indices[:5, :9], axis)
             yield "place", k.place(y, indices, axis, x.shape[axis], (0, 1, 2, 3))
         yield "kth", k.kth(x, 3, axis)
 
@@ -379,6 +380,16 @@ def _formulas(of: Callable[[Form], bool]) -> Callable[..., Iterator[tuple[str, A
     return run
 
 
+def _in_place(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
+    x = _x(rng, dtype, layout, 3, 17, 41, 16)
+    other = np.abs(_x(rng, dtype, "contiguous", 17, 1, 1)) + 1
+    for name in ("add", "sub", "mul", "div"):
+        for part in (x, x[:1, :, 3:9, ::2]):
+            k.arithmetic(part, other.astype(dtype), name)
+            k.arithmetic(part, 0.75, name)
+        yield "arithmetic", x.copy()
+
+
 def _channels(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     x, z = (np.abs(_x(rng, dtype, layout, 3, 17, 41, 16)) for _ in range(2))
     yield "prelu", k.prelu(x, _x(rng, dtype, "contiguous", 17, 1, 1))
@@ -417,6 +428,7 @@ FAMILIES = {
     "sparse": _sparse,
     "moves": _moves,
     "moments": _moments,
+    "in_place": _in_place,
     "pick": _picks,
     "scan": _scans,
     "group_norm": _group_norm,

@@ -364,6 +364,33 @@ def _same(found: np.ndarray, expected: np.ndarray) -> None:
     assert found.strides == expected.strides
 
 
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize(
+    ("name", "exact"), [("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("div", np.divide)]
+)
+def test_arithmetic_in_place(name: str, exact: np.ufunc, dtype: str) -> None:
+    """The operand may overlap the result, as in NumPy, and the result may have any strides."""
+    memory, other = _random(9, 8, dtype=dtype), _random(4, 1, dtype=dtype, seed=1)
+    number = np.asarray(0.3, dtype)
+    cases: list[Any] = [
+        (lambda m: (m[1:, 0], m[:-1, 0])),
+        (lambda m: (m[:4], m[1:5])),
+        (lambda m: (m[:4, ::2], other)),
+        (lambda m: (m[:4].T, number)),
+        (lambda m: (m[::-1], m)),
+        (lambda m: (m, m)),
+        (lambda m: (m[:0], number)),
+        (lambda m: (m[2, 3, ...], number)),
+    ]
+    for pair in cases:
+        for _ in range(9):
+            expected, found = memory.copy(), memory.copy()
+            y, x = pair(expected)
+            exact(y, x.copy(), out=y)
+            kernels.arithmetic(*pair(found), name)
+            np.testing.assert_array_equal(found, expected)
+
+
 _LAYOUTS = [(2, 3, 4), (1, 7, 1), (5, 2, 1)]
 _CALLS: dict[str, Any] = {
     "sum": lambda x: [(x, (1,), False), (x, (0, 2), True)],

@@ -296,12 +296,13 @@ def _record(node: Node, output: Tensor, args: tuple[Any, ...], rules: Any) -> No
 
 def _record_several(node: Node, outputs: tuple[Tensor, ...], args: tuple[Any, ...], rules: Any) -> None:
     """Record a call with several outputs, all of them new Tensors."""
+    marked = node.outputs  # by mark_non_differentiable
     node.order = next_order()
     layouts: list[Any] = []
     for item in outputs:
         data = item.array
         shape, dtype = data.shape, data.dtype
-        if dtype.kind == "f":
+        if dtype.kind == "f" and not (marked and _is_in(item, marked)):
             item._requires_grad = True
             item._edge = (node, len(layouts), shape, dtype)
         layouts.append((shape, dtype))

@@ -77,15 +77,15 @@ def modify(
             would have to flow through it.
         ValueError: the new values do not have the shape and dtype of x.
     """
-    enabled = thread.mode.enabled
+    mode = thread.mode
+    enabled = mode.enabled
     array = x.array
     check_changeable(x, operator, enabled)
-    unobserved = not listeners and thread.mode.watch is None
-    if write is not None and unobserved and not (enabled and _any_requires_grad((x, *operands))):
+    recorded = enabled and (x._requires_grad or _any_requires_grad(operands))
+    if write is not None and not recorded and not listeners and mode.watch is None:
         write(array)
         mark_changed((array,), operator)
         return x
-    mode = thread.mode
     intercepted = mode.watch is not None or mode.rules is not None or mode.interpreter is not None
     if direct is not None and enabled and x._requires_grad and not intercepted:
         _check_views(x, operator)
@@ -216,7 +216,10 @@ def _copy_item(item: Any) -> Any:
 
 
 def _any_requires_grad(items: tuple[Any, ...]) -> bool:
-    return any(isinstance(item, Tensor) and item._requires_grad for item in items)
+    for item in items:  # noqa: SIM110, any() of a generator is slower
+        if isinstance(item, Tensor) and item._requires_grad:
+            return True
+    return False
 
 
 # ---- Results in given tensors: `out=` -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ..engine.tensor import Tensor, alias, wrap
 from ..formulas import optimizers
 from ..kernel_set import kernels
 from . import storage
-from .argument_checks import as_callable, as_element, as_flag, as_real, is_number, require_tensor
+from .argument_checks import as_callable, as_element, as_flag, is_number, require_tensor
 from .device import as_memory_format, memory_format
 from .dtypes.dtype import cast, float16
 from .dtypes.promotion import CATEGORY, as_operand
@@ -51,7 +51,8 @@ def in_place(function: Callable[..., Tensor], name: str = "", arithmetic: str = 
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if interpreters and (seen := interpreted(change, locals())) is not None:
             return seen
-        require_tensor(name, input)
+        if type(input) is not Tensor:
+            require_tensor(name, input)
         if of_python and args and type(args[0]) is np.ndarray:
             args = (as_operand(args[0], (input,)),)
 
@@ -65,7 +66,8 @@ def in_place(function: Callable[..., Tensor], name: str = "", arithmetic: str = 
 
         write = None
         if arithmetic and len(args) == 1 and not kwargs and _fits(input.array, args[0]):
-            other = args[0].array if isinstance(args[0], Tensor) else as_real(name, "other", args[0])
+            given = args[0]
+            other = given.array if isinstance(given, Tensor) else as_element(name, "other", given, input.array.dtype)
             write = lambda array: kernels.arithmetic(array, other, arithmetic)  # noqa: E731
         return modify(input, name, compute, (*args, *kwargs.values()), write)
 

@@ -90,10 +90,13 @@ class MaxPoolGrad(Function):
     """Zeros in x's shape with each g added at the index chosen by its window."""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, indices: np.ndarray, window: Windows) -> Tensor:
-        ctx.save_for_backward(indices)
-        ctx.window = window
+    def forward(g: Tensor, indices: np.ndarray, window: Windows) -> Tensor:
         return wrap(kernels.max_pool_grad(g.array, indices, window))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, indices, ctx.window = inputs
+        ctx.save_for_backward(indices)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:

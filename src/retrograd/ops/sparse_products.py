@@ -80,12 +80,15 @@ class SparseProduct(Function):
     piecewise_linear = True
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Matrix, axis: int) -> Tensor:
-        ctx.matrix, ctx.axis = matrix, axis
+    def forward(x: Tensor, matrix: Matrix, axis: int) -> Tensor:
         array = x.array
         if matrix.starts is None and matrix.weights is None:
             return wrap(pick(array, matrix.indices, axis))
         return wrap(kernels.csr_product(array, axis, *matrix.csr(array)))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.matrix, ctx.axis = inputs
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

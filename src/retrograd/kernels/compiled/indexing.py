@@ -11,7 +11,7 @@ from .machine.prepared import prepared
 from .machine.scratch import per_thread
 from .memory.layout import CHUNK, Shape, around, dense, memory_axes, transposition
 
-__all__ = ["csr_product", "csr_product_pair", "kth", "lines", "pick", "place", "topk"]
+__all__ = ["csr_product", "csr_product_pair", "gather", "kth", "lines", "pick", "place", "topk"]
 
 
 # ---- Elements of each line along an axis read or written by index ---------------------------------------------------
@@ -35,6 +35,15 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
             -(-outer // per_task), x, indices, y, outer, x.shape[axis], indices.shape[axis], inner, per_task
         )
     return y.transpose(transposition(order) or range(y.ndim))
+
+
+@prepared
+def gather(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    corner = x[tuple([slice(None) if a == axis else slice(n) for a, n in enumerate(indices.shape)])]
+    dense = corner.flags.c_contiguous and indices.flags.c_contiguous  # the result, too
+    if dense and x.dtype.char in "fd":
+        return pick(corner, indices, axis)
+    return np.take_along_axis(corner, indices, axis)
 
 
 @prepared
@@ -90,6 +99,7 @@ _LINES, _PRODUCT, _PAIR = (kernel(f"indexing.{name}") for name in ("lines", "csr
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+@prepared
 def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -> np.ndarray:
     x = dense(x)
     order = memory_axes(x.shape, x.strides)
@@ -113,6 +123,7 @@ def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -
     return y.transpose(back) if back else y
 
 
+@prepared
 def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> np.ndarray:
     rows = starts.size - 1
     x = dense(x)
@@ -132,6 +143,7 @@ def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarra
     return y.transpose(back) if back else y
 
 
+@prepared
 def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) -> np.ndarray:
     x = dense(x)
     order = memory_axes(x.shape, x.strides)

@@ -11,11 +11,12 @@ import numpy as np
 
 from ...formulas import ACTIVATIONS, FUSED, POINTWISE, Form, form
 from .machine.launch import Kernel, Launch, Map, Part, kernel
-from .machine.plan_tracing import may_overwrite
-from .machine.prepared import Argument, Prepared, Result, prepared
+from .machine.plan_tracing import call, is_planned, may_overwrite
+from .machine.prepared import Argument, FromPlans, Result, prepared
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks, transposition
+from .memory.moves import copy
 
-__all__ = ["formula_kernel", "glu", "glu_grad"]
+__all__ = ["arithmetic", "formula_kernel", "glu", "glu_grad"]
 
 
 # ---- Launching of element-wise kernels: over dense memory, or over rows ---------------------------------------------
@@ -83,19 +84,19 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
     def remember(
         given: tuple[Any, ...], arrays: tuple[Any, ...], launch: Launch, tasks: int, like: Any, numbers: tuple[int, ...]
     ) -> None:
-        """Let the next call with arrays of these layouts run without Python code, unless it must copy one."""
+        """Let the next call with arrays of these layouts run without Python code; if it must copy one, the fifth."""
         if all(x is y and type(x) is np.ndarray for x, y in zip(given, arrays, strict=True)):
             places = *map(Argument, range(operands)), *map(Result, range(results))
             prepared.remember(arrays, launch, tasks, like.shape, (*places, *numbers), results, like.dtype)
 
     if results == 1:
-        prepared = Prepared(planned_run)
+        prepared = FromPlans(planned_run)
 
         def run(*values: Any) -> Any:
             return prepared.run(*values) if len(values) == operands else planned_run(*values)
 
     else:
-        prepared = Prepared(planned_run_several)
+        prepared = FromPlans(planned_run_several, True)
 
         def run(*values: Any) -> Any:
             if values[operands:] == all_needed:
@@ -241,6 +242,28 @@ def in_rows(name: str, formula: Callable[..., Any]) -> bool:
 
 
 KERNELS: dict[str, Callable[..., Any]] = {name: _kernel(name, formula) for name, formula in (POINTWISE | FUSED).items()}
+
+
+# ---- Arithmetic in place ---------------------------------------------------------------------------------------------
+
+_SMALL = 1 << 14  # bytes: below, another pass over them takes less time than NumPy's context of errors
+_IN_PLACE = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+
+
+@prepared
+def arithmetic(y: np.ndarray, x: np.ndarray | float, operation: str) -> None:
+    planned = type(y) is not np.ndarray and is_planned(y)
+    if y.nbytes <= _SMALL and y.size and y.dtype.char in "fd":  # the two may overlap
+        copy(y, KERNELS[operation](y, x if isinstance(x, np.ndarray) else np.full((), x, y.dtype, like=y)))
+    elif planned:
+        call(_by_numpy, y, x, operation)
+    else:
+        _by_numpy(y, x, operation)
+
+
+def _by_numpy(y: np.ndarray, x: np.ndarray | float, operation: str) -> None:
+    with np.errstate(all="ignore"):
+        _IN_PLACE[operation](y, x, out=y)
 
 
 # ---- Formulas at the end of convolutions and matrix products ---------------------------------------------------------

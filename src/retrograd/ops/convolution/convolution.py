@@ -69,12 +69,14 @@ class Conv(Function):
     gradient = "x: conv_input_grad(g, w); w: conv_weight_grad(x, g); b: g summed over all axes but 1"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
-        ctx.save_for_backward(x, w)
-        ctx.window = window
-        ctx.options = options
+    def forward(x: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
         run = convolution_kernel("conv", options) if w.array.dtype.kind == "f" else exact("conv")
         return wrap(run(x.array, w.array, None if b is None else b.array, window, options))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, w, _, ctx.window, ctx.options = inputs
+        ctx.save_for_backward(x, w)
 
     # the input's gradient is computed after the weight's, so that the next node finds it in the cache
     @staticmethod
@@ -92,12 +94,14 @@ class ConvInputGrad(Function):
     gradient = "g: conv(v, w); w: conv_weight_grad(v, g); b: v summed over all axes but 1"
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
-        ctx.save_for_backward(g, w)
-        ctx.window = window
-        ctx.options = options
+    def forward(g: Tensor, w: Tensor, b: Tensor | None, window: Window, options: Options) -> Tensor:
         run = convolution_kernel("conv_input_grad", options) if w.array.dtype.kind == "f" else exact("conv_input_grad")
         return wrap(run(g.array, w.array, None if b is None else b.array, window, options))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        g, w, _, ctx.window, ctx.options = inputs
+        ctx.save_for_backward(g, w)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -114,11 +118,13 @@ class ConvWeightGrad(Function):
     gradient = "x: conv_input_grad(g, v); g: conv(x, v)"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, g: Tensor, window: Window, options: Options) -> Tensor:
-        ctx.save_for_backward(x, g)
-        ctx.window = window
-        ctx.options = options
+    def forward(x: Tensor, g: Tensor, window: Window, options: Options) -> Tensor:
         return wrap(convolution_kernel("conv_weight_grad", options)(x.array, g.array, window, options))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, g, ctx.window, ctx.options = inputs
+        ctx.save_for_backward(x, g)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:

@@ -61,6 +61,8 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     """
     if interpreters and (seen := interpreted(cast, locals())) is not None:
         return seen
+    if x.array.dtype is dtype:
+        return x
     target = as_dtype(dtype)
     if x.array.dtype == target:
         return x

@@ -16,6 +16,7 @@ from ...arrays import from_host
 from ...engine.arguments import format_number, kind_name
 from ...engine.dtype import CATEGORY as CATEGORY
 from ...engine.grad_mode import thread
+from ...engine.operator import interpreters
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact
 from ..argument_checks import as_element, as_float, copy_for_backward, is_number, require_float, require_tensor
@@ -64,6 +65,8 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
     does not fit.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
+        if x.array.dtype is y.array.dtype and not interpreters:  # which also see a cast that does nothing
+            return x, y
         dtype = promoted_type(x.array, y.array)
         return cast(x, dtype), cast(y, dtype)
     if isinstance(x, Tensor) and is_number(y):

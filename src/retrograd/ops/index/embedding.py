@@ -26,9 +26,12 @@ class Embedding(Function):
     """The rows ``matrix.indices`` of w. The gradient uses ``weighted``, the same matrix with factors."""
 
     @staticmethod
-    def forward(ctx: Any, w: Tensor, matrix: Matrix, weighted: Matrix) -> Tensor:
-        ctx.weighted = weighted
+    def forward(w: Tensor, matrix: Matrix, weighted: Matrix) -> Tensor:
         return wrap(kernels.lines(w.array, matrix.indices, 0))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.weighted = inputs[2]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,13 @@ class Scatter(Function):
     """Zeros of ``shape`` with g added at the indices: the transpose of Gather."""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
-        ctx.save_for_backward(indices)
-        ctx.axis = axis
+    def forward(g: Tensor, indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> Tensor:
         return wrap(kernels.scatter_add(g.array, indices, axis, shape))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, indices, ctx.axis, _ = inputs
+        ctx.save_for_backward(indices)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -284,7 +288,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, in
     position = axis(name, "dim", dim, len(sx))
     if index.array.size == 0 and len(si) != len(sx):
         si = (0,) * len(sx)
-    if len(si) != len(sx) or any(n > m and a != position for a, (m, n) in enumerate(zip(sx, si, strict=True))):
+    if not _covers(sx, si, position):
         raise ValueError(
             f"{name}: index.shape={index.array.shape} must have as many axes as input.shape={x.array.shape} and be no "
             f"longer, except in dim={dim}"
@@ -292,6 +296,14 @@ def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, in
     where = f"axis dim={dim} of input.shape={x.array.shape}"
     indices = in_range(name, "index", index.array, sx[position], where, negative=False)
     return indices.reshape(si), position
+
+
+@lru_cache(maxsize=4096)
+def _covers(shape: tuple[int, ...], indices: tuple[int, ...], position: int) -> bool:
+    """Return whether indices of a shape have as many axes as a tensor, and are no longer but along one axis."""
+    return len(indices) == len(shape) and not any(
+        n > m and a != position for a, (m, n) in enumerate(zip(shape, indices, strict=True))
+    )
 
 
 def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:

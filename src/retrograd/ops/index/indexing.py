@@ -10,6 +10,7 @@ the gradient of the elements it was written to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from math import prod
 from operator import index as exact_int
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ from ..argument_checks import (
 )
 from ..dtypes.dtype import cast, uint8
 from ..shape.broadcasting import expand, sum_to
-from ..shape.shape import Permute, Reshape, axis
+from ..shape.shape import Permute, Reshape, axis, reshaped
 from ..sparse_products import Matrix, SparseProduct
 
 __all__ = ["argwhere", "index_put", "narrow", "nonzero", "nonzero_static", "select"]
@@ -69,9 +70,12 @@ class PadSlice(Function):
     moves = True
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], index: Basic) -> Tensor:
-        ctx.index = index
+    def forward(g: Tensor, shape: tuple[int, ...], index: Basic) -> Tensor:
         return wrap(kernels.pad_slice(g.array, shape, index))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.index = inputs[2]
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -103,9 +107,13 @@ class Put(Function):
     gradient = "x: g, with 0 at the places of v, unless accumulate; v: g read from these places"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
-        ctx.places, ctx.accumulate, ctx.value_shape = places, accumulate, v.array.shape
+    def forward(x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
         return wrap(kernels.put(x.array, v.array, places, accumulate))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, v, ctx.places, ctx.accumulate = inputs
+        ctx.value_shape = v.array.shape
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -136,7 +144,11 @@ def get(x: Tensor, places: Places) -> Tensor:
     picked = places.arrays[0].shape
     if len(axes) > 1:
         y = Reshape.apply(y, shape[:first] + (prod(extents),) + shape[first + len(axes) :])
-    flat = kernels.ravel_multi_index(places.arrays, extents)
+    flat = places.arrays[0]
+    if len(axes) > 1:
+        flat = kernels.ravel_multi_index(places.arrays, extents)
+    elif len(picked) != 1:
+        flat = reshaped(flat, (-1,))
     y = SparseProduct.apply(y, Matrix(flat, y.array.shape[first]), first)
     if len(picked) == 1:
         return y
@@ -261,18 +273,22 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
 
 def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
     """Convert ``value`` to a Tensor of x's type; TypeError if that fails, ValueError if it does not broadcast."""
+    exact = bool(places.axes) or name != "setitem"  # x[0] = value converts, x[[0]] = value does not, as in PyTorch
+    return _fitting(name, x, places.selected(x.array.shape), exact, value)
+
+
+def _fitting(name: str, x: Tensor, expected: tuple[int, ...], exact: bool, value: Any) -> Tensor:
+    """Return ``fitting`` for an index that selects ``expected``; exact: a value of another kind is not converted."""
     if not isinstance(value, Tensor):
         if not is_number(value):
             raise TypeError(f"{name}: the value is {kind_name(value)}, needs a Tensor or a number")
         value = wrap(as_element(name, "value", value, x.array.dtype))
     elif value.array.dtype != x.array.dtype:
-        exact = places.axes or name != "setitem"  # x[0] = value converts, x[[0]] = value does not, as in PyTorch
         if exact and value.array.ndim and value.array.dtype.kind != x.array.dtype.kind:
             raise TypeError(
                 f"{name}: the value is {value.array.dtype}, input is {x.array.dtype}; convert it with .to(input.dtype)"
             )
         value = cast(value, x.array.dtype)
-    expected = places.selected(x.array.shape)
     have = value.array.shape
     while len(have) > len(expected) and have[0] == 1:
         have = have[1:]
@@ -379,11 +395,13 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
             target += 1
         source += part is not None
         basic.append(part)
-    view = None if all(type(part) is slice and part == slice(None) for part in basic) else tuple(basic)
     if not arrays:
         return Places(tuple(basic), (), ())
+    everything = slice(None)
+    view = None if basic.count(everything) == len(basic) else tuple(basic)
     try:
-        together = [_in_c_order(a) for a in broadcast_arrays(*arrays)]  # NumPy follows memory order
+        together = arrays if len(arrays) == 1 else broadcast_arrays(*arrays)
+        together = [_in_c_order(a) for a in together]  # NumPy follows memory order
     except ValueError:
         raise IndexError(
             f"{name}: the index arrays of shapes {', '.join(str(a.shape) for a in arrays)} do not broadcast together"
@@ -471,10 +489,20 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         ValueError: ``value`` does not broadcast to ``input[index]``.
         RuntimeError: as ``engine.modify``.
     """
-    places = places_of("setitem", input.array.shape, index)
-    new = fitting("setitem", input, places, value)
-    if not places.axes:
-        view = GetItem.apply(input, places.basic)
+    shape = input.array.shape
+    plain = (index,) if type(index) is int else None if interpreters else _plain(index, len(shape))
+    view: Any = None
+    if plain is not None:
+        with suppress(IndexError):  # ``places_of`` explains it
+            view = GetItem.apply(input, plain)
+    if view is not None:
+        new = _fitting("setitem", input, view.array.shape, False, value)
+    else:
+        places = places_of("setitem", shape, index)
+        new = fitting("setitem", input, places, value)
+        if not places.axes:
+            view = GetItem.apply(input, places.basic)
+    if view is not None:
         shape = view.array.shape
         modify(
             view,

@@ -178,7 +178,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     shape = _require_mask("masked_fill", input, mask)
     number = _number("masked_fill", input, value)
     saved_mask = copy_for_backward(mask.array, input.requires_grad or number.requires_grad)
-    return MaskedFill.apply(input, number, broadcast_to(saved_mask, shape))
+    return MaskedFill.apply(input, number, saved_mask if saved_mask.shape == shape else broadcast_to(saved_mask, shape))
 
 
 @operator(methods="masked_select", dtypes="bihf")

@@ -114,7 +114,6 @@ class CrossEntropyGrad(Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
         g: Tensor,
         x: Tensor,
         labels: Labels,
@@ -124,12 +123,15 @@ class CrossEntropyGrad(Function):
         factor: float | None,
     ) -> Tensor:
         _, _, classes, weight, ignored = labels
-        ctx.save_for_backward(g, x)
-        ctx.labels, ctx.smoothing, ctx.factor = labels, smoothing, factor
         factor = 1.0 if factor is None else factor
         return wrap(
             kernels.cross_entropy_grad(g.array, x.array, classes, smoothing, tops, logs, ignored, weight, factor)
         )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        g, x, ctx.labels, _, _, ctx.smoothing, ctx.factor = inputs
+        ctx.save_for_backward(g, x)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:

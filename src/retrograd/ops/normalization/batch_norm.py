@@ -47,9 +47,12 @@ class ChannelAffine(Function):
     """y[:, c] = x[:, c] * scale[c] + shift[c]; x (N, C, *I), scale (C,), shift (C,)"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        ctx.save_for_backward(x, scale)
+    def forward(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
         return wrap(kernels.channel_affine(x.array, scale.array, shift.array))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -68,19 +71,18 @@ class FixedScale(Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float
-    ) -> tuple[Tensor, Tensor]:
+    def forward(mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         scale, shift = kernels.fixed_scale(mean.array, variance.array, weight.array, bias.array, eps)
-        if any(ctx.needs_input_grad):
-            # running statistics may change before the backward sweep
-            statistics = (s if s.requires_grad else kernels.duplicate(s.array) for s in (mean, variance))
-            ctx.save_for_backward(weight, *statistics)
-        ctx.eps = eps
-        result = wrap(scale), wrap(shift)
+        return wrap(scale), wrap(shift)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        mean, variance, weight, _, ctx.eps = inputs
+        # running statistics may change before the backward sweep
+        statistics = [s if s._requires_grad else kernels.duplicate(s.array) for s in (mean, variance)]
+        ctx.save_for_backward(weight, *statistics)
         if not any(ctx.needs_input_grad[:3]):
-            ctx.mark_non_differentiable(result[0])
-        return result
+            ctx.mark_non_differentiable(output[0])
 
     @staticmethod
     def backward(ctx: Any, gscale: Tensor, gshift: Tensor) -> Gradients:

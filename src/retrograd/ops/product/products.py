@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from operator import index as exact_int
 from typing import Any
@@ -385,11 +386,23 @@ def _fit(name: str, axes: str, **operands: Any) -> None:
     """Check types and axes of two operands: "MK KN" has a letter for each axis; equal letters mean equal extents."""
     (first, x), (second, y) = operands.items()
     require_same(name, first, x, second, y, True)
+    if _have_axes(axes, x.array.shape, y.array.shape):
+        return
     _require_axes(name, axes, **operands)
     of_x, of_y = axes.split()
     for i, letter in enumerate(of_x):
         if letter in of_y:
             _require_equal(name, x.array.shape[i], y.array.shape[of_y.index(letter)], **operands)
+
+
+@lru_cache(maxsize=4096)
+def _have_axes(axes: str, *shapes: tuple[int, ...]) -> bool:
+    """Return whether operands of these shapes have these axes."""
+    letters = axes.split()
+    if any(len(own) != len(shape) for own, shape in zip(letters, shapes, strict=True)):
+        return False
+    found = [pair for own, shape in zip(letters, shapes, strict=True) for pair in zip(own, shape, strict=True)]
+    return len({*found}) == len({letter for letter, _ in found})
 
 
 def _require_axes(name: str, axes: str, **operands: Any) -> None:

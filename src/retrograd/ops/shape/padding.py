@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from operator import index as exact_int
 from typing import Any
@@ -29,21 +30,32 @@ class Pad(Function):
     moves = True
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...], index: tuple[slice, ...], value: Any) -> Tensor:
-        ctx.index = index
+    def forward(x: Tensor, shape: tuple[int, ...], index: tuple[slice, ...], value: Any) -> Tensor:
         y = empty_like(x.array, shape=shape)  # in x's memory order
         number = from_host(value, y.dtype)
-        for axis, place in enumerate(index):  # fill both sides, within the middle of the previous axes
-            start, stop, _ = place.indices(shape[axis])
-            for margin in (slice(0, start), slice(stop, None)):
-                kernels.copy(y[(*index[:axis], margin)], number)
+        for margin in _margins(shape, tuple([(place.start, place.stop) for place in index])):
+            kernels.copy(y[margin], number)
         middle: Any = (*index, ...)
         kernels.copy(y[middle], x.array)
         return wrap(y)
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.index = inputs[2]
+
+    @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         return GetItem.apply(g, ctx.index), None, None, None
+
+
+@lru_cache(maxsize=4096)
+def _margins(shape: tuple[int, ...], middle: Pairs) -> tuple[tuple[slice, ...], ...]:
+    """Return the parts of an array outside its middle: both sides of each axis, in the middle of the previous axes."""
+    index = tuple([slice(*ends) for ends in middle])
+    sides = [(axis, (slice(0, start), slice(stop, None))) for axis, (start, stop) in enumerate(middle)]
+    return tuple(
+        [(*index[:axis], side) for axis, both in sides for side in both if len(range(*side.indices(shape[axis])))]
+    )
 
 
 class Extend(Function):
@@ -158,15 +170,28 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 
 def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
     """Pad x with ``value``; negative numbers crop."""
-    shape = tuple(n + before + after for n, (before, after) in zip(x.array.shape, pairs, strict=True))
-    left = [n + min(before, 0) + min(after, 0) for n, (before, after) in zip(x.array.shape, pairs, strict=True)]
-    if min(left, default=0) < 0:
-        raise ValueError(f"pad: pad cuts off more than input.shape={x.array.shape} has; the result would be {shape}")
-    cut = tuple(slice(max(0, -b), n - max(0, -a)) for n, (b, a) in zip(x.array.shape, pairs, strict=True))
-    if any(b < 0 or a < 0 for b, a in pairs):
-        x = GetItem.apply(x, cut)
-    place = tuple(slice(max(0, b), max(0, b) + n) for n, (b, _) in zip(x.array.shape, pairs, strict=True))
-    return Pad.apply(x, shape, place, value)
+    shape, cut, place = _padded(x.array.shape, pairs)
+    if cut is not None:
+        x = GetItem.apply(x, tuple([slice(*ends) for ends in cut]))
+    return Pad.apply(x, shape, tuple([slice(*ends) for ends in place]), value)
+
+
+@lru_cache(maxsize=4096)
+def _padded(shape: tuple[int, ...], pairs: Pairs) -> tuple[tuple[int, ...], Pairs | None, Pairs]:
+    """Return the shape of a padded tensor, the part of the input in it (None: all of it), and the place of this part.
+
+    Raises:
+        ValueError: more is cropped than there is.
+    """
+    both = [*zip(shape, pairs, strict=True)]
+    padded = tuple([n + before + after for n, (before, after) in both])
+    if min([n + min(before, 0) + min(after, 0) for n, (before, after) in both], default=0) < 0:
+        raise ValueError(f"pad: pad cuts off more than input.shape={shape} has; the result would be {padded}")
+    cut = tuple([(max(0, -before), n - max(0, -after)) for n, (before, after) in both])
+    place = tuple(
+        [(max(0, before), max(0, before) + end - begin) for (before, _), (begin, end) in zip(pairs, cut, strict=True)]
+    )
+    return padded, cut if min(map(min, pairs), default=0) < 0 else None, place
 
 
 def _filled(name: str, x: Tensor, pairs: Pairs, value: Any) -> Tensor:
@@ -180,8 +205,9 @@ def _pairs(name: str, shape: tuple[int, ...], pad: Any) -> Pairs:
         numbers = tuple(map(exact_int, pad))
     except TypeError:
         raise TypeError(f"{name}: pad={pad!r} must be a sequence of ints") from None
-    for number in numbers:
-        as_count(name, "pad", number, -TOO_LONG)
+    if numbers and (min(numbers) < -TOO_LONG or max(numbers) >= TOO_LONG):
+        for number in numbers:
+            as_count(name, "pad", number, -TOO_LONG)
     if len(numbers) % 2 or len(numbers) > 2 * len(shape):
         raise ValueError(
             f"{name}: pad={numbers} must have two numbers for each of the last axes, at most {2 * len(shape)} for "

@@ -52,11 +52,12 @@ class Prepared:
     ``run`` is a built-in function; for layouts and options that it does not know it calls ``other`` with the same
     arguments, which may ``remember`` them. It saves the time of Python code that looks up a plan: half a microsecond.
 
-    flags: True after the last array means that each result is needed, and is ignored.
+    flags: True after the last array means that each result is needed, and is ignored. plain: called instead of
+    ``other`` where there is nothing to prepare.
     """
 
-    def __init__(self, other: Callable[..., Any], flags: bool = True) -> None:
-        self._other, self._flags = other, flags
+    def __init__(self, other: Callable[..., Any], flags: bool = True, plain: Callable[..., Any] | None = None) -> None:
+        self._other, self._flags, self._plain = other, flags, plain or other
         self._words = np.zeros(0, np.int64)
         self._kept: dict[int, Any] = {}  # the objects that an entry of the table refers to, by its address
 
@@ -68,7 +69,7 @@ class Prepared:
                 return self._other
             words = [id(self._other), id(np.ndarray), numpy_abi.new_like(), pool.address, id(True) * self._flags]
             self._words = np.array(
-                [*words, *map(id, (int, float, str, tuple, None)), *[0] * (_PLACES * _WAYS)], np.int64
+                [*words, *map(id, (int, float, str, tuple, None, self._plain)), *[0] * (_PLACES * _WAYS)], np.int64
             )
             forever.append(self)  # machine code holds addresses of what it refers to
             return built_in("prepared", pool.prepared, self._words)
@@ -98,25 +99,26 @@ class Prepared:
         launches: Sequence[tuple[Launch | None, int, Sequence[Any]]],
         made: Sequence[np.ndarray],
         results: int,
-    ) -> None:
+    ) -> bool:
         """Run these launches (function, tasks, parameters) for arguments of these layouts and with these options.
 
         None instead of a function copies bytes; the parameters are their destination, source and number. With one task,
         the parameters are the place, the bytes and the exponent bits of a number; if it is not finite, the arrays are
         dropped and the Python function runs.
 
-        made: for each new array another one with its layout; the first ``results`` of them are returned.
+        made: for each new array another one with its layout; the first ``results`` of them are returned. A negative
+        number of results means that there is nothing to prepare. Returns whether the entry was made.
         """
         words: list[int] = []
         for launch, tasks, parameters in launches:
             kernel: int = getattr(launch, "__self__", 0)  # of a built-in function
             native = _COPY if launch is None else natives.get(launch)
             if native is None or len(parameters) > _MOST_PARAMETERS:
-                return
+                return False
             sources = [_source(*pair) for pair in zip(parameters, native.kinds, strict=True)]
             words += kernel, tasks, len(parameters), *chain.from_iterable(sources)
         if self._words.size == 0 or len(made) > _MOST_PARAMETERS:
-            return
+            return False
         leaves, structure = _flat(given)
         layouts: list[int] = []
         for value in leaves:
@@ -134,6 +136,7 @@ class Prepared:
             address = entry.ctypes.data
             self._kept[address] = owner
             self._kept.pop(pool.remember(self._words.ctypes.data, address), None)
+        return True
 
 
 def _flat(given: Sequence[Any]) -> tuple[list[Any], int]:
@@ -163,6 +166,7 @@ def _source(value: Any, kind: str) -> tuple[int, int, int]:
 _LARGEST = 1 << 16  # bytes of an array: above that Python's share of the time is small
 _USUAL = 4  # calls with the same layouts and options, after which they are prepared: making a plan takes some time
 _MOST_SEEN, _NEVER = 4096, 1 << 62
+_NOTHING = -1  # instead of the number of results
 
 
 def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,15 +174,15 @@ def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
 
     The caller gives all arguments by position.
     """
-    function.direct = _FromPlans(function)  # type: ignore[attr-defined]
+    function.direct = FromPlans(function)  # type: ignore[attr-defined]
     return function
 
 
-class _FromPlans(Prepared):
+class FromPlans(Prepared):
     """A ``Prepared`` that remembers the plans of a kernel for layouts and options that come several times."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(self._count, flags=False)
+    def __init__(self, function: Callable[..., Any], flags: bool = False) -> None:
+        super().__init__(self._count, flags, function)
         self._function = function
         self._seen: dict[Any, int] = {}  # calls with these layouts and options, or a negative number: not prepared
 
@@ -203,13 +207,15 @@ class _FromPlans(Prepared):
             if len(self._seen) > _MOST_SEEN:
                 self._seen.clear()
             if calls == _USUAL:
-                if len(given) <= _MOST_ARGUMENTS and len(leaves) < _MOST_PARAMETERS:
-                    self._prepare(given, leaves)
+                few = len(given) <= _MOST_ARGUMENTS and len(leaves) < _MOST_PARAMETERS
+                if few and not self._prepare(given, leaves):
+                    self.remember_all(given, [], [], _NOTHING)
                 calls = -_NEVER
             self._seen[kept] = calls
         return found
 
-    def _prepare(self, given: tuple[Any, ...], leaves: list[Any]) -> None:
+    def _prepare(self, given: tuple[Any, ...], leaves: list[Any]) -> bool:
+        """Remember the launches of a call; False if it does not consist of launches that can be prepared."""
         from .plan import plan_of
         from .plan_tracing import Call as Called
         from .plan_tracing import Launch as Planned
@@ -218,13 +224,13 @@ class _FromPlans(Prepared):
         try:
             plan = plan_of(self._function, given, {})
         except PlanError:
-            return
+            return False
         returned = plan.results if type(plan.results) is tuple else (plan.results,)
         if plan.results is None:  # it changes an argument
             returned = ()
         several = any(isinstance(one, Planned) and one.tasks > 1 for one in plan.launches)
         if any((several and buffer.kind == "each") or buffer.bytes > _LARGEST for buffer in plan.buffers):
-            return  # it is large, or depends on the number of threads
+            return False  # it is large, or depends on the number of threads
         begins = {each.buffer: each.begin for each in plan.inputs}
         arrays = [at for at, value in enumerate(leaves) if isinstance(value, np.ndarray)]
         places: dict[int, Any] = {each.buffer: Argument(at) for at, each in zip(arrays, plan.inputs, strict=True)}
@@ -232,10 +238,10 @@ class _FromPlans(Prepared):
         parts: list[tuple[int, Any]] = []  # results that are parts of a buffer
         for place in returned:
             if type(place) is not Place or place.buffer in begins:  # nothing, or a view of an argument
-                return
+                return False
             like = _array_like(place)
             if like is None:
-                return
+                return False
             if place.begin or like.nbytes != plan.buffers[place.buffer].bytes or place.buffer in places:
                 parts.append((len(made), place))
             else:
@@ -253,7 +259,7 @@ class _FromPlans(Prepared):
                 launches.append((None, _LOOK, [places[place.buffer]._replace(begin=begin), size, _EXPONENTS[size]]))
                 continue
             if not isinstance(one, Planned):
-                return
+                return False
             parameters: list[Any] = []
             for value in one.arguments:
                 if type(value) is Place:
@@ -264,12 +270,12 @@ class _FromPlans(Prepared):
                 elif type(value) is Word:
                     parameters.append(plan.words[value.name])
                 else:
-                    return
+                    return False
             launches.append((one.function, one.tasks, parameters))
         for at, place in parts:
             source = places[place.buffer]._replace(begin=place.begin)
             launches.append((None, 0, [Result(at), source, made[at].nbytes]))
-        self.remember_all(given, launches, made, len(returned))
+        return self.remember_all(given, launches, made, len(returned))
 
 
 def _array_like(place: Any) -> np.ndarray | None:

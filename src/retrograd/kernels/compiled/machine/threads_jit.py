@@ -56,11 +56,12 @@ PARAMETERS = 64  # of a kernel, at most
 # and the words of its kernels, or 0
 MAP_OTHER, MAP_TYPE, MAP_DECLINED, MAP_FLOAT, MAP_DOUBLE = range(5)
 # words that describe a prepared function: what else to call, the type of arrays, ..., the types of options that are
-# compared by value, and PLACES times WAYS entries
+# compared by value, ..., what to call where there is nothing to prepare, and PLACES times WAYS entries
 PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TRUE = range(5)
-PREPARED_INT, PREPARED_FLOAT, PREPARED_STR, PREPARED_TUPLE, PREPARED_NONE, PREPARED_TABLE = range(5, 11)
+PREPARED_INT, PREPARED_FLOAT, PREPARED_STR, PREPARED_TUPLE, PREPARED_NONE, PREPARED_PLAIN, PREPARED_TABLE = range(5, 12)
 PLACES, WAYS = 512, 4
-# words of an entry: the arrays that it makes, of which the first are the results, and the place of its launches. They
+# words of an entry: the arrays that it makes, of which the first are the results (less than none: there is nothing to
+# prepare), and the place of its launches. They
 # are followed by a prototype for each of these arrays, then by the arguments: for an array the number of axes, the
 # dtype, and each axis's extent and stride; for an option OPTION and the object. Then come the launches, each with its
 # kernel, tasks and number of parameters, and three words for each parameter: the kind, the value or place, and bytes.
@@ -562,8 +563,8 @@ def prepared(owner: int, arguments: int, count: int) -> int:
 
     ``owner`` is a Python integer, the address of the words of the function. Its arguments are arrays, options, which
     are compared by value if they are numbers or strings, and else by identity, and tuples of these. If PREPARED_TRUE is
-    set, True after the last array is ignored. For unknown layouts or options, and where a number that should be finite
-    is not, it calls its ``other``.
+    set, True after the last array is ignored. For unknown layouts or options it calls its ``other``, and where there is
+    nothing to prepare, or a number that should be finite is not, its plain function.
     """
     function = _to_int(owner)
     given, flat = arguments, new_record()
@@ -599,10 +600,8 @@ def prepared(owner: int, arguments: int, count: int) -> int:
         if entry == 0:
             break
         if _fits(function, entry, flat, leaves, structure):
-            result = _run_entry(function, entry, flat)
-            if result != UNFIT:
-                return result
-            break
+            result = UNFIT if word(entry, ENTRY_RESULTS) < 0 else _run_entry(function, entry, flat)
+            return result if result != UNFIT else _call_with(word(function, PREPARED_PLAIN), given, count, 0)
     return _call_with(word(function, PREPARED_OTHER), given, count, 0)
 
 

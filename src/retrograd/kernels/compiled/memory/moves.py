@@ -221,6 +221,9 @@ def accumulate(y: np.ndarray, x: np.ndarray) -> None:
 
 
 def assign(y: np.ndarray, x: np.ndarray) -> None:
+    if type(y) is type(x) is np.ndarray and y.dtype is x.dtype:  # nothing can overflow
+        np.copyto(y, x)
+        return
     with np.errstate(over="ignore"):
         np.copyto(y, x, casting="unsafe")
 
