@@ -374,6 +374,30 @@ def test_large_weights_are_an_even_number_of_tasks(gradient: bool, written: int)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("taps", "groups"), [(1, 1), (3, 2)])
+def test_large_weights_in_place(taps: int, groups: int, dtype: type) -> None:
+    """Few pixels read rows of the weights, in the memory order of layers, where they are."""
+    depth, outputs, extent = 321, 702, 3
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, extent, extent, groups * depth)).astype(dtype).transpose(0, 3, 1, 2)
+    w = rng.standard_normal((taps, taps, depth, outputs)).astype(dtype).transpose(3, 2, 0, 1)
+    bias, residual = (rng.standard_normal(shape).astype(dtype) for shape in (outputs, (1, outputs, extent, extent)))
+    window = conv_window((extent, extent), taps, 1, taps // 2, groups=groups)
+    plan, _, _ = direct._gather_plan(
+        window, False, 1, w.shape, w.strides, x.dtype.char, x.strides, usual_strides(1, outputs, (3, 3), x.itemsize)
+    )
+    assert plan.words[direct_plan.GATHER.chunks] == 2
+    y = kernels.conv(x, w, bias, window)
+    padded = np.pad(x, ((0, 0), (0, 0), *[(taps // 2, taps // 2)] * 2)).reshape(groups, depth, extent + taps - 1, -1)
+    read = np.lib.stride_tricks.sliding_window_view(padded.astype(np.float64), (taps, taps), (2, 3))
+    expected = np.einsum("gchwij,gocij->gohw", read, w.reshape(groups, -1, *w.shape[1:]).astype(np.float64))
+    expected = expected.reshape(y.shape) + bias.reshape(1, -1, 1, 1)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=(1e-4 if dtype is np.float32 else 1e-12))
+    found = kernels.conv_clamp(x, w, bias, residual, -0.5, 2.0, window)
+    np.testing.assert_array_equal(found, np.clip(y + residual, dtype(-0.5), dtype(2.0)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "case",
     [

@@ -253,6 +253,43 @@ def gather(
             column_end = group * plan[GATHER.columns] + panel * width
             apply_formula_each(finish, rows_at, rows, column * size, column_end - column)
         return
+    if plan[GATHER.chunks] == 2:  # rows of some panels: adjacent in memory, and near when the next tile reads them
+        ldb = plan[GATHER.depth_step] * size
+        for tap in range(taps):
+            at_tap = address(offset(weights, tap_offsets[plan[phase + PHASE.first_tap] + tap]))
+            for k in range(0, depth, plan[GATHER.depth_chunk]):
+                some = min(plan[GATHER.depth_chunk], depth - k)
+                is_last, position = tap + 1 == taps and k + some == depth, begin
+                for tile in range(tile_first, tile_last):
+                    _, rows = rows_of_tile(product, tile)
+                    position = read_and_written(
+                        source_at, target_at, plan, phase, position, rows, scratch, coordinates, rows_of_c
+                    )
+                    entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), tap, tap + 1)
+                    for part in range(part_first, part_last):
+                        group, panel = part // panels, part % panels
+                        column = (group * plan[GATHER.columns] + panel * width) * size
+                        multiply(
+                            product,
+                            rows,
+                            panel,
+                            table_at,
+                            1,
+                            some,
+                            group * depth + k,
+                            at_tap + group * plan[GATHER.group_step] * size + k * ldb + panel * width * size,
+                            0,
+                            ldb,
+                            rows_at,
+                            column,
+                            address(init) + column,
+                            0 if tap + k == 0 else 1,
+                            finish if is_last else NO_FINISH,
+                        )
+                        if is_last:
+                            count = min(width, plan[GATHER.columns] - panel * width)
+                            apply_formula_each(finish, rows_at, rows, column, count)
+        return
     own_packed = worker * packed_words
     packed_at = address(offset(packed, own_packed))
     for part in range(part_first, part_last):
@@ -264,23 +301,18 @@ def gather(
             entries = min(plan[GATHER.tap_chunk], taps - tap)
             for k in range(0, depth, plan[GATHER.depth_chunk]):
                 some = min(plan[GATHER.depth_chunk], depth - k)
-                b, ldb = packed_at, width * size
                 for e in range(entries):
-                    at = origin + tap_offsets[plan[phase + PHASE.first_tap] + tap + e] + k * plan[GATHER.depth_step]
-                    if plan[GATHER.chunks] == 1:
-                        pack_block(
-                            weights,
-                            at,
-                            plan[GATHER.depth_step],
-                            plan[GATHER.column_step],
-                            some,
-                            count,
-                            packed,
-                            own_packed + e * some * width,
-                            width,
-                        )
-                    else:
-                        b, ldb = address(offset(weights, at)), plan[GATHER.depth_step] * size
+                    pack_block(
+                        weights,
+                        origin + tap_offsets[plan[phase + PHASE.first_tap] + tap + e] + k * plan[GATHER.depth_step],
+                        plan[GATHER.depth_step],
+                        plan[GATHER.column_step],
+                        some,
+                        count,
+                        packed,
+                        own_packed + e * some * width,
+                        width,
+                    )
                 position = begin
                 for tile in range(tile_first, tile_last):
                     _, rows = rows_of_tile(product, tile)
@@ -296,9 +328,9 @@ def gather(
                         entries,
                         some,
                         group * depth + k,
-                        b,
+                        packed_at,
                         some * width * size,
-                        ldb,
+                        width * size,
                         rows_at,
                         column,
                         address(init) + column,
