@@ -147,8 +147,9 @@ def mark_changed(arrays: Iterable[np.ndarray], operator: str, call_site: CallSit
     call_site = user_call_site() if call_site is None else call_site
     with process.lock:  # keeps `latest` monotonic
         order = next_order()
+        all_changed = order, operator, call_site, None
         for array in arrays:
-            owner = memory_owner(array)
+            owner = array if array.base is None else memory_owner(array)
             key = id(owner)
             found = _changes.get(key)
             if found is None:
@@ -156,7 +157,7 @@ def mark_changed(arrays: Iterable[np.ndarray], operator: str, call_site: CallSit
             changes = found[1]
             whole = array is owner or array.size == owner.size or not isinstance(array, np.ndarray)
             if whole or len(changes) > _MAX_PARTS:
-                changes[:] = [(order, operator, call_site, None)]
+                changes[:] = (all_changed,)
             else:
                 changes.append((order, operator, call_site, _ChangedPart(array)))
         clock.latest = order

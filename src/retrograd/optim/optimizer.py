@@ -298,7 +298,7 @@ class Optimizer:
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter._grad is not None:  # a new zero array: the old one may be shared
-                    parameter.grad = None if set_to_none else _zeros(parameter)
+                    parameter._grad = None if set_to_none else _zeros(parameter)
                     if getattr(parameter, "grad_sample", None) is not None:
                         parameter.grad_sample = None
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from .machine.launch import kernel
 from .machine.microkernel import MOST_ROWS, PRODUCT, Tile, product, tile
+from .machine.prepared import prepared
 from .machine.record import record
 from .machine.scratch import per_thread
 from .memory.layout import Shape
@@ -158,6 +159,7 @@ def _product(dtype: str, form: str, shape: Tile, masked: bool) -> np.ndarray:
 _FORWARD, _BACKWARD = kernel("attention.attention"), kernel("attention.attention_grad")
 
 
+@prepared
 def attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None, scale: float, causal: bool
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -191,6 +193,7 @@ def attention(
     return y, log_sum
 
 
+@prepared
 def attention_grad(
     g: np.ndarray,
     q: np.ndarray,

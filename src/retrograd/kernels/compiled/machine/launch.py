@@ -384,6 +384,7 @@ class _Pool:
         self._words[_STARTED] = self.threads == 1
         self._workers: list[threading.Thread] = []
         self._native: dict[str, int] = {}
+        self.prepared_functions: list[Any] = []  # each a ``Prepared``, with scratch memory for all threads
 
     def native(self, function: str, arguments: int, returns: bool = False) -> int:
         """Address of a function of threads_jit.py, a C function of 64-bit integers."""
@@ -466,6 +467,8 @@ class _Pool:
         """Set the number of threads; only the calling one may be running."""
         self.threads = threads
         self._words[_STARTED] = threads == 1
+        for each in self.prepared_functions:
+            each.forget()
 
     def stop(self) -> None:
         """End the threads; the next launch with several tasks starts them again."""

@@ -72,7 +72,14 @@ class Prepared:
                 [*words, *map(id, (int, float, str, tuple, None, self._plain)), *[0] * (_PLACES * _WAYS)], np.int64
             )
             forever.append(self)  # machine code holds addresses of what it refers to
+            pool.prepared_functions.append(self)
             return built_in("prepared", pool.prepared, self._words)
+
+    def forget(self) -> None:
+        """Drop all entries: the memory of their scratch arrays is for the present number of threads."""
+        with loading:
+            self._words[-_PLACES * _WAYS :] = 0
+            self._kept.clear()
 
     def remember(
         self,
@@ -186,6 +193,10 @@ class FromPlans(Prepared):
         self._function = function
         self._seen: dict[Any, int] = {}  # calls with these layouts and options, or a negative number: not prepared
 
+    def forget(self) -> None:
+        super().forget()
+        self._seen.clear()
+
     def _count(self, *given: Any) -> Any:
         found = self._function(*given)
         leaves, structure = _flat(given)
@@ -228,9 +239,9 @@ class FromPlans(Prepared):
         returned = plan.results if type(plan.results) is tuple else (plan.results,)
         if plan.results is None:  # it changes an argument
             returned = ()
-        several = any(isinstance(one, Planned) and one.tasks > 1 for one in plan.launches)
-        if any((several and buffer.kind == "each") or buffer.bytes > _LARGEST for buffer in plan.buffers):
-            return False  # it is large, or depends on the number of threads
+        sizes = [plan.buffer_bytes(at) for at in range(len(plan.buffers))]
+        if max(sizes, default=0) > _LARGEST:
+            return False
         begins = {each.buffer: each.begin for each in plan.inputs}
         arrays = [at for at, value in enumerate(leaves) if isinstance(value, np.ndarray)]
         places: dict[int, Any] = {each.buffer: Argument(at) for at, each in zip(arrays, plan.inputs, strict=True)}
@@ -247,10 +258,10 @@ class FromPlans(Prepared):
             else:
                 places[place.buffer] = Result(len(made))
             made.append(like)
-        for at, buffer in enumerate(plan.buffers):
+        for at, size in enumerate(sizes):
             if at not in places:
                 places[at] = Result(len(made))
-                made.append(np.empty(buffer.bytes, np.uint8))
+                made.append(np.empty(size, np.uint8))
         launches: list[tuple[Any, int, list[Any]]] = []
         for one in plan.launches:
             if isinstance(one, Called) and one.unless_finite is not None and returned:
