@@ -217,14 +217,16 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
 
 # Estimated cycles, measured on single tiles:
 _TILE, _ADDRESS = 60, 80  # the addresses of a tile; a vector of those of a tap, for two of each tile
-_PANEL, _LINE, _TAP = 25, 40, 3  # a tile of a panel besides its terms, in the form "line"; a tap of it
+# a tile of a panel besides its terms, in the form "line"; a tap of it, of terms in pairs
+_PANEL, _LINE, _TAP, _TAP_OF_PAIRS = 25, 40, 3, 10
 _FLIP = 0.7  # a number that changes between channels-last and planes
 _PLANE = 0.8  # the same for a weight gradient, which keeps whole planes
 _ADD, _ADD_ALL = 2, 18  # a vector of products that is added to others of adjacent positions; each sum of them
 _PACK, _PACK_LARGE = 0.6, 0.33  # a weight that is packed for an input gradient: before the product, by its tasks
 _COPY = 2  # a vector of a line that is copied
 _REDUCE, _DOT = 4, 20  # a sum of the lanes of a register, added to memory; a tile of such sums
-_MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
+# a cache line of a result of more bytes than these, which is not prefetched, and if its positions are written in turns
+_MISS, _CACHED, _MISS_APART = 5, 1 << 20, 24
 _CALL, _CHECK = 6000, 9000  # a kernel; the look at an input gradient for numbers that are not finite
 # factors of tiles and planes of a group, which read and write parts of cache lines; "narrow" takes all groups of a line
 _OF_GROUPS, _PLANES_OF_GROUPS = 1.25, 1.3
@@ -315,15 +317,15 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     phases = prod(window.stride) if gradient else 1
     taps, large = window.taps / phases, window.taps * depth * columns * size > axes.LARGE_WEIGHTS
     shape = tile(dtype, "rows", columns) if large else packed_tile(dtype, "rows", columns, int(taps * depth))
-    tiles = -(-pixels // phases // shape.rows) * phases
+    tiles, last = -(-pixels // phases // shape.rows) * phases, (2, _TAP_OF_PAIRS) if shape.paired else (1, _TAP)
     product = sum(
-        count * (taps * (depth * _term(shape.rows, vectors) / terms + _TAP) + _PANEL)
-        for (count, vectors), terms in zip(_panels(shape), (1, 2 if shape.paired else 1), strict=True)
+        count * (taps * (ceil(depth / terms) * _term(shape.rows, vectors) + begin) + _PANEL)
+        for (count, vectors), (terms, begin) in zip(_panels(shape), ((1, _TAP), last), strict=True)
     )
     if gradient and large:
         packed *= _PACK_LARGE / _PACK
     written_bytes = groups * pixels * columns * size
-    missed = written_bytes / 64 * _MISS if written_bytes > _CACHED else 0
+    missed = written_bytes / 64 * (_MISS if phases == 1 else _MISS_APART) if written_bytes > _CACHED else 0
     product *= _OF_GROUPS if groups > 1 else 1
     tables = tiles * (_TILE + taps * _ADDRESS / shape.lanes * 2)
     return tiles * groups * product + tables + missed + groups * packed + 2 * _CALL

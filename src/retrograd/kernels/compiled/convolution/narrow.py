@@ -163,7 +163,7 @@ def _most_rows() -> tuple[int, ...]:
 # Cycles: of a tile besides its terms; of a line besides its tiles; of an entry of its table; of a vector of positions
 # that no tap reaches; of a vector of the weights; factor for lines and a panel of the weights that do not fit L1, whose
 # bytes follow.
-_TILE, _LINE, _ENTRY, _FILL, _WEIGHT, _FAR, _NEAR = 30, 60, 0.6, 2, 0.7, 1.2, 40 << 10
+_TILE, _LINE, _ENTRY, _FILL, _WEIGHT, _FAR, _NEAR = 30, 60, 0.6, 2, 0.7, 1.08, 40 << 10
 _LINE_STEP = 16  # copies of lines begin at multiples of so many elements
 
 
