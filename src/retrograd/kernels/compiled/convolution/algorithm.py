@@ -219,6 +219,7 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
 _TILE, _ADDRESS = 60, 80  # the addresses of a tile; a vector of those of a tap, for two of each tile
 # a tile of a panel besides its terms, in the form "line"; a tap of it, of terms in pairs
 _PANEL, _LINE, _TAP, _TAP_OF_PAIRS = 25, 40, 3, 10
+_PAIR = 1.8  # terms that cost as much as one, in pairs
 _FLIP = 0.7  # a number that changes between channels-last and planes
 _PLANE = 0.8  # the same for a weight gradient, which keeps whole planes
 _ADD, _ADD_ALL = 2, 18  # a vector of products that is added to others of adjacent positions; each sum of them
@@ -317,7 +318,7 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     phases = prod(window.stride) if gradient else 1
     taps, large = window.taps / phases, window.taps * depth * columns * size > axes.LARGE_WEIGHTS
     shape = tile(dtype, "rows", columns) if large else packed_tile(dtype, "rows", columns, int(taps * depth))
-    tiles, last = -(-pixels // phases // shape.rows) * phases, (2, _TAP_OF_PAIRS) if shape.paired else (1, _TAP)
+    tiles, last = -(-pixels // phases // shape.rows) * phases, (_PAIR, _TAP_OF_PAIRS) if shape.paired else (1, _TAP)
     product = sum(
         count * (taps * (ceil(depth / terms) * _term(shape.rows, vectors) + begin) + _PANEL)
         for (count, vectors), (terms, begin) in zip(_panels(shape), ((1, _TAP), last), strict=True)
