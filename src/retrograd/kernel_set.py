@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from threading import RLock, get_ident
 from types import FunctionType, TracebackType
@@ -461,6 +462,29 @@ def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs
 
         return plan_of(function, args, kwargs)
     return PythonCall(function, *layout_of((args, kwargs)))
+
+
+def compiling_ahead() -> AbstractContextManager[None] | None:
+    """A block in which kernels are compiled in other processes as soon as a plan needs them.
+
+    None with one thread, and if the cache seems to have them: this process has compiled none, and would not for its
+    first launch.
+    """
+    from .kernels.compiled.machine import launch
+
+    if launch.get_num_threads() == 1 or not launch.is_compiling():
+        return None
+    from .kernels.compiled.machine.precompile import compiling_deferred
+
+    return compiling_deferred()
+
+
+def compile_deferred(plans: Sequence[Any]) -> None:
+    """Compile the kernels whose machine code did not exist when these plans were made, on several cores."""
+    if any(hasattr(one.function, "ready") for plan in plans for one in plan.launches):
+        from .kernels.compiled.machine.precompile import compile_deferred
+
+        compile_deferred(plans)
 
 
 def program_of(calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...], Any]]) -> Any:

@@ -402,14 +402,14 @@ def test_a_network_trains_through_ctypes_to_the_same_bits() -> None:
 
 def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the known versions and the workaround; the rest of the library runs on the textbook kernels."""
-    from retrograd.kernels.compiled.machine import compiler
+    from retrograd.kernels.compiled.machine import front_end
 
     launch.pool.compile()  # so that only the kernel is left to compile
-    monkeypatch.delattr(compiler.compiler, "compile_extra")
+    monkeypatch.delattr(front_end.ir_utils, "build_definitions")
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
     message = (
         rf"could not compile pointwise_mul_f with Numba {version('numba')} and llvmlite .*"
-        r"\(AttributeError: .*compile_extra.*"
+        r"\(AttributeError: .*build_definitions.*"
         r"install a supported version of Numba, 0.63 to 0.68, or call retrograd.use_kernels\('textbook'\)"
     )
     handle = launch.Kernel("pointwise.mul")
@@ -421,10 +421,11 @@ def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_module_that_numba_has_no_longer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    importlib.import_module("numba.core.compiler_machinery")
-    monkeypatch.setitem(sys.modules, "numba.core.compiler_machinery", None)
-    monkeypatch.delattr("numba.core.compiler_machinery")
-    monkeypatch.delitem(sys.modules, "retrograd.kernels.compiled.machine.compiler", raising=False)
+    importlib.import_module("numba.core.funcdesc")
+    monkeypatch.setitem(sys.modules, "numba.core.funcdesc", None)
+    monkeypatch.delattr("numba.core.funcdesc")
+    for name in ("compiler", "front_end"):
+        monkeypatch.delitem(sys.modules, f"retrograd.kernels.compiled.machine.{name}", raising=False)
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
     with pytest.raises(RuntimeError, match=r"could not compile .*\(ModuleNotFoundError: .*supported version of Numba"):
         launch.Kernel("pointwise.mul")["f"]

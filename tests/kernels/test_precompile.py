@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from retrograd.kernels.compiled import warmup
 from retrograd.kernels.compiled.machine import cache, launch, precompile
 from retrograd.kernels.compiled.machine.launch import Kernel
-from retrograd.kernels.compiled.machine.precompile import Compilation
+from retrograd.kernels.compiled.machine.plan import plan_of
+from retrograd.kernels.compiled.machine.precompile import Compilation, compile_deferred, compiling_deferred
 
 PATHS = (
     "pointwise.sqrt",
@@ -137,3 +139,52 @@ def test_warmup_loads_what_it_compiled(folder: Path, monkeypatch: pytest.MonkeyP
     assert warmup("f") == 2
     assert [list(handle) for handle in handles] == [["f"], ["f"]]
     assert _stored(folder) >= {"pointwise_sqrt_f", "pointwise_add_f"}
+
+
+# ---- Plans of kernels that are not compiled --------------------------------------------------------------------------
+
+
+def _scaled(handle: Kernel, x: np.ndarray, by: float) -> np.ndarray:
+    y = np.empty_like(x)
+    handle[x.dtype.char](2, x, y, x.size, by)
+    return y
+
+
+def test_a_plan_needs_no_machine_code(folder: Path) -> None:
+    handle, x = Kernel("pointwise.scale"), np.linspace(-3, 2, 77, dtype=np.float32)
+    plan = plan_of(_scaled, (handle, x, 1.5), {})
+    assert not folder.exists() or not _stored(folder)
+    assert not handle and plan.launches[0].name == "pointwise_scale_f"
+    np.testing.assert_array_equal(plan.run(x), x * np.float32(1.5))
+    assert _stored(folder) == {"pointwise_scale_f"} and list(handle) == ["f"]
+    np.testing.assert_array_equal(plan.run(x, by=-2.0), x * np.float32(-2))  # the plan is still of the first kind
+    assert plan_of(_scaled, (Kernel("pointwise.scale"), x, 1.5), {}).launches[0].function is not handle["f"]
+
+
+def test_a_plan_of_a_missing_kernel_checks_its_arguments(folder: Path) -> None:
+    handle = Kernel("pointwise.scale")
+    with pytest.raises(TypeError, match="an array has another dtype"):
+        plan_of(lambda x: handle["d"](1, x, np.empty_like(x), x.size, 1.0), (np.ones(3, np.float32),), {})
+    with pytest.raises(TypeError, match="expected tasks and 4 arguments"):
+        plan_of(lambda x: handle["f"](1, x, np.empty_like(x)), (np.ones(3, np.float32),), {})
+
+
+def test_deferred_kernels_are_compiled_together(folder: Path, helpers: list[subprocess.Popen[str]]) -> None:
+    x = np.ones(5, np.float32)
+    plans = [plan_of(_scaled, (Kernel("pointwise.scale"), each, 2.0), {}) for each in (x, x.astype(np.float64))]
+    compile_deferred(plans)
+    assert len(helpers) == 1 and _stored(folder) == _symbols("fd", ("pointwise.scale",))
+    compile_deferred(plans)
+    assert len(helpers) == 1  # the cache has them
+
+
+def test_helpers_compile_while_plans_are_made(folder: Path, helpers: list[subprocess.Popen[str]]) -> None:
+    handle = Kernel("pointwise.scale")
+    with compiling_deferred():
+        assert len(helpers) == 1
+        plan_of(_scaled, (handle, np.ones(5, np.float32), 3.0), {})
+    assert _stored(folder) == {"pointwise_scale_f"} and helpers[0].poll() is not None
+    assert not launch.waiting
+    with compiling_deferred():
+        plan_of(_scaled, (handle, np.ones(6, np.float32), 3.0), {})
+    assert [helper.poll() is not None for helper in helpers] == [True, True]

@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from ..arrays import Arena, Lifetime, address, empty, is_array, lay_out, of_bytes, span
-from ..kernel_set import formula_of
+from ..kernel_set import compile_deferred, formula_of
 from ..specs.array_spec import arrays_in, leaves, mapped
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ def place_in_arena(
         memory[at][number] = part
     for at, (plan, _) in plans.items():
         memory[at] |= {number: Arena(plan.buffer_bytes(number)).memory for number in kept[at]}
+    compile_deferred([plan for plan, _ in plans.values()])
     by_plan = [_bind_plan(moved_steps[at], plan, memory[at], once[at]) for at, (plan, _) in plans.items()]
     total = sum([block.high - block.low for block in unique.values()])
     return moved_steps, by_plan, Memory(len(unique), total, sum([each[2] for each in scratch]), layout.least, arena)

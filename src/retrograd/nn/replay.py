@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import repeat
 from operator import attrgetter, is_
@@ -213,6 +213,7 @@ class Recorder:
                 return self._whole(args, kwargs)
             if state.optimizers and not state.is_ready:
                 state.is_ready = True  # the first step makes the states of optimizers
+                self._compile_ahead(args, kwargs, trained)
                 return self._whole(args, kwargs)
             with older_objects_uncollected():
                 return self._recorded(place, args, kwargs, trained)
@@ -304,6 +305,27 @@ class Recorder:
         result = self._as_usual(found, args, kwargs) if isinstance(found, str) else self._call(args, kwargs)
         return_freed_memory()  # of the recorded arrays, and of gradients that the replay has replaced
         return result
+
+    def _compile_ahead(self, args: tuple[Any, ...], kwargs: dict[str, Any], trained: list[Tensor]) -> None:
+        """Compile the kernels of a call that runs as usual on several cores: a trial shows which ones it needs."""
+        state = self.state
+        compiling = kernel_set.compiling_ahead()
+        if state is None or compiling is None or state.obstacle() is not None:
+            return
+        held = [part for array in (*state.arrays, *state.states()) for part in copies.ends(array)]
+        with (
+            compiling,
+            gate.alone(get_ident()) as alone,
+            without_pieces(),
+            state.put_back_after(),
+            put_back_after(held, state.generators),
+            np.errstate(all="ignore"),  # of made-up numbers
+            state.results_as_leaves(),
+            suppress(Exception),  # the call itself raises it
+        ):
+            if alone:
+                outline = Outline([], False)
+                self._call_with(args, kwargs, trained, copies.other_numbers, None, Before(state), False, outline)
 
     def _drop_first_step(self, place: Any) -> None:
         """Drop a training step that ran once, with other gradients present: usually the first, which has none."""

@@ -191,6 +191,11 @@ def read(name: str) -> bytes | None:
     return body if _digest(name, body) == content[:_DIGEST] else None
 
 
+def has(name: str) -> bool:
+    """Whether there is a file for ``name``; it may be damaged."""
+    return os.path.exists(_place() / name)
+
+
 def write(name: str, body: bytes) -> None:
     """Store ``body``; other processes see all of it or nothing. A full disk only means compiling again next time."""
     with suppress(OSError):

@@ -124,12 +124,20 @@ def announce(shown: bool = False) -> None:
         )
 
 
+def is_compiling() -> bool:
+    """Whether this process has compiled kernels, or will compile its first one, since the cache has none."""
+    return _announced or not cache.has("pool_launch")
+
+
 class Kernel(dict[str, Launch]):
     """A kernel by element type: ``kernel["f"]`` and ``kernel["d"]`` are its launch functions, loaded on first use."""
+
+    is_deferrable = True
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
+        self._deferred: dict[str, Deferred] = {}
 
     def __missing__(self, dtype: str) -> Launch:
         if dtype not in ("f", "d"):
@@ -137,6 +145,17 @@ class Kernel(dict[str, Launch]):
                 f"{_operator_on_stack() or self.path}: no kernel computes in {np.dtype(dtype)}; convert the operands "
                 "with .float() or .double()"
             )
+        if planner() is None or not self.is_deferrable or cache.has(self.symbol(dtype)):
+            return self.loaded(dtype)
+        with loading:
+            if dtype not in self._deferred:
+                self._deferred[dtype] = Deferred(self, dtype)
+                for add in waiting:
+                    add(self._deferred[dtype])
+            return self._deferred[dtype]
+
+    def loaded(self, dtype: str) -> Launch:
+        """The launch function, compiled now if the cache lacks it."""
         with loading:
             if dtype not in self:
                 self[dtype] = self._load(dtype)
@@ -167,6 +186,42 @@ class Kernel(dict[str, Launch]):
         return _launcher(name, dtype, entry, note.decode().split(","))
 
 
+waiting: list[Callable[[Deferred], None]] = []  # called for each new one
+
+
+class Deferred:
+    """The launch function of a kernel in a plan, before its machine code exists: a plan that never runs needs none."""
+
+    def __init__(self, kernel: Kernel, dtype: str) -> None:
+        from .compiler import parameters
+
+        self.kernel, self.dtype, self._kinds = kernel, dtype, parameters(kernel.body())
+
+    def __call__(self, *values: Any) -> Any:
+        if not any(isinstance(value, Planned) for value in values):
+            return self.ready()(*values)
+        name, dtypes = self.kernel.symbol(self.dtype), _dtypes(self.dtype)
+        return planned_launch(name, self, self._kinds, dtypes, _messages(name, self._kinds, dtypes), values)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another process can compile it: it knows no formulas of users."""
+        return type(self.kernel) is Kernel
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.dtype in self.kernel
+
+    def ready(self) -> Launch:
+        """The launch function, compiled now unless that was done in the meantime."""
+        return self.kernel.loaded(self.dtype)
+
+
+def ready(function: Launch) -> Launch:
+    """The launch function of a launch in a plan, with machine code."""
+    return function.ready() if type(function) is Deferred else function
+
+
 def _operator_on_stack() -> str:
     """Name of the outermost public operator among the callers, for messages; empty if there is none."""
     found, frame = "", sys._getframe(2)
@@ -179,6 +234,8 @@ def _operator_on_stack() -> str:
 
 class Part(Kernel):
     """A function that kernels call: ``part["f"]`` is the address of its machine code."""
+
+    is_deferrable = False
 
     def _load(self, dtype: str) -> Any:
         return load(self.symbol(dtype), lambda: self.compile(dtype))[0]
@@ -241,20 +298,30 @@ class Native(NamedTuple):
 natives: dict[Launch, Native] = {}  # by the launch function
 
 
+def _dtypes(dtype: str) -> dict[str, np.dtype[Any]]:
+    """The dtypes of array parameters by kind."""
+    return {"Array": np.dtype(dtype), **_DTYPES}
+
+
+def _messages(name: str, kinds: Sequence[str], dtypes: dict[str, np.dtype[Any]]) -> tuple[str, str, str]:
+    """Errors of a launch: the number of arguments, something other than an array, and its dtype."""
+    expected = ", ".join(str(dtypes.get(kind, kind)) for kind in kinds)
+    return (
+        f"launch of {name}: expected tasks and {len(kinds)} arguments",
+        f"launch of {name}: expected an ndarray, got another object",
+        f"launch of {name}: an array has another dtype than expected: (tasks, {expected}); "
+        "float16 is converted with .float() first",
+    )
+
+
 def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     """``launch(tasks, ...)``: pack the parameter record and run the tasks.
 
     A built-in function in machine code (``launch`` of threads_jit.py), because it runs at least once per operator: a
     call takes 0.2 us, through ctypes 10 or more.
     """
-    dtypes = {"Array": np.dtype(dtype), **_DTYPES}
-    expected = ", ".join(str(dtypes.get(kind, kind)) for kind in kinds)
-    messages = (
-        f"launch of {name}: expected tasks and {len(kinds)} arguments",
-        f"launch of {name}: expected an ndarray, got another object",
-        f"launch of {name}: an array has another dtype than expected: (tasks, {expected}); "
-        "float16 is converted with .float() first",
-    )
+    dtypes = _dtypes(dtype)
+    messages = _messages(name, kinds, dtypes)
     if numpy_abi.fault():
         from .ctypes_launch import launcher  # imported late: it is rarely needed
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....specs.array_spec import ArrayInterface, Spec, byte_bounds, layout_of, leaves, mapped
-from .launch import MOST_THREADS, get_num_threads
+from .launch import MOST_THREADS, get_num_threads, ready
 from .plan_tracing import Buffer, Call, Launch, Objects, Place, Word, numbered, planning
 from .scratch import none_kept
 
@@ -134,7 +134,7 @@ class Plan(NamedTuple):
                 for each in one.arguments
             ]
             if isinstance(one, Launch):
-                calls.append((one.function, (one.tasks, *arguments), None))
+                calls.append((ready(one.function), (one.tasks, *arguments), None))
             else:
                 check = None if one.unless_finite is None else one.unless_finite.of(found)
                 calls.append((one.function, (*arguments,), check))

@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from threading import Lock, Thread
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Condition, Lock, Thread
 
 from . import cache
-from .launch import Kernel, announce, get_num_threads, known_versions, pool, registered
+from .launch import Deferred, Kernel, announce, get_num_threads, known_versions, pool, registered, waiting
+from .plan import Plan
 
 Progress = Callable[[int, int], None]
 
@@ -35,27 +36,61 @@ def warmup(dtypes: str = "fd", progress: Progress | None = None) -> int:
     return len(handles) * len(dtypes)
 
 
+def compile_deferred(plans: Iterable[Plan]) -> None:
+    """Compile the kernels that these plans run and that were not compiled when they were made."""
+    functions = {one.function for plan in plans for one in plan.launches if type(one.function) is Deferred}
+    missing = {(each.kernel.path, each.dtype) for each in functions if each.is_shared and not each.is_loaded}
+    floats, doubles = (sorted(path for path, dtype in missing if dtype == wanted) for wanted in "fd")
+    Compilation(floats, doubles=doubles).finish()
+
+
+@contextmanager
+def compiling_deferred() -> Iterator[None]:
+    """Compile kernels in other processes as soon as a plan needs them, and the rest at the end."""
+    compilation = Compilation((), is_open=True)
+    waiting.append(compilation.add)
+    try:
+        yield
+    finally:
+        waiting.remove(compilation.add)
+        compilation.finish()
+
+
 class Compilation:
     """Compilation of those of the kernels ``module.function`` that the cache lacks; helper processes start immediately.
+
+    is_open: more kernels are added until ``finish``.
 
     The calling process takes part in ``finish``. It works from the front of the list and the others from its back: so
     the kernels of a module, which share functions, mostly fall to one process, and slow ones should be at both ends.
     """
 
-    def __init__(self, paths: Iterable[str], dtypes: str = "f", doubles: Iterable[str] = ()) -> None:
+    def __init__(
+        self, paths: Iterable[str], dtypes: str = "f", doubles: Iterable[str] = (), is_open: bool = False
+    ) -> None:
         chosen = [*((path, dtype) for path in paths for dtype in dtypes), *((path, "d") for path in doubles)]
         kernels = ((Kernel(path), dtype) for path, dtype in chosen)
         self._queue = deque((kernel, dtype) for kernel, dtype in kernels if cache.read(kernel.symbol(dtype)) is None)
         self.total, self.done = len(self._queue), 0
         self._lock = Lock()
+        self._changed = Condition()
+        self._is_open = is_open
         self._progress: Progress | None = None
         self._helpers: list[subprocess.Popen[str]] = []
         self._threads: list[Thread] = []
-        for _ in range(min(get_num_threads(), self.total) - 1):
+        for _ in range((get_num_threads() if is_open else min(get_num_threads(), self.total)) - 1):
             if helper := _start():
                 self._helpers.append(helper)
                 self._threads.append(Thread(target=self._employ, args=(helper,), daemon=True))
                 self._threads[-1].start()
+
+    def add(self, deferred: Deferred) -> None:
+        """Add a kernel that the cache lacks, while it is open."""
+        if deferred.is_shared:
+            with self._changed:
+                self._queue.append((deferred.kernel, deferred.dtype))
+                self.total += 1
+                self._changed.notify()
 
     def finish(self, progress: Progress | None = None) -> None:
         """Compile what is left and wait for the helpers.
@@ -63,7 +98,11 @@ class Compilation:
         progress: called with the number of compiled kernels and of all kernels, at the beginning and after each kernel;
             None: print one line saying that the first call takes a while.
         """
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()
         if not self.total:
+            self.stop()
             return
         announce(shown=progress is not None)
         if progress is not None:
@@ -94,6 +133,12 @@ class Compilation:
         except IndexError:
             return None
 
+    def _awaited(self) -> tuple[Kernel, str] | None:
+        """A kernel for a helper; while more may be added, it waits for one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or not self._is_open)
+        return self._take(self._queue.pop)
+
     def _count(self) -> None:
         with self._lock:
             self.done += 1
@@ -103,7 +148,7 @@ class Compilation:
     def _employ(self, helper: subprocess.Popen[str]) -> None:
         assert helper.stdin is not None and helper.stdout is not None
         with suppress(OSError), helper:  # OSError: the helper died
-            while (task := self._take(self._queue.pop)) is not None:
+            while (task := self._awaited()) is not None:
                 print(task[0].path, task[1], file=helper.stdin, flush=True)
                 if not helper.stdout.readline():
                     return

@@ -16,7 +16,7 @@ import numpy as np
 from ....specs.convolution_options import Options
 from ....specs.geometry import AdaptiveWindow, Window
 from . import numpy_abi
-from .launch import Launch, Native, built_in, forever, loading, natives, pool
+from .launch import Launch, Native, built_in, forever, loading, natives, pool, ready
 
 _PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 512, 4, -1, 7, 67  # as in threads_jit.py
 _CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)  # these, too
@@ -282,7 +282,7 @@ class FromPlans(Prepared):
                     parameters.append(plan.words[value.name])
                 else:
                     return False
-            launches.append((one.function, one.tasks, parameters))
+            launches.append((ready(one.function), one.tasks, parameters))
         for at, place in parts:
             source = places[place.buffer]._replace(begin=place.begin)
             launches.append((None, 0, [Result(at), source, made[at].nbytes]))
