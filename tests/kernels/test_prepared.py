@@ -14,7 +14,7 @@ from retrograd.kernel_set import kernels, use_kernels
 from retrograd.kernels.compiled import pointwise
 from retrograd.kernels.compiled.machine import launch, numpy_abi
 from retrograd.kernels.compiled.machine.plan_tracing import Planned
-from retrograd.kernels.compiled.machine.prepared import RESULT, Argument, Prepared, prepared
+from retrograd.kernels.compiled.machine.prepared import RESULT, Argument, FromPlans, Prepared, prepared
 from retrograd.kernels.compiled.reduction import unless_finite
 from retrograd.specs.convolution_options import AUTO
 from retrograd.specs.geometry import conv_window, pool_window
@@ -407,6 +407,23 @@ def test_scratch_memory_for_more_threads() -> None:
         assert len(owner[3]) == 1  # its launches
         scratch = [each.nbytes for each in owner[1] if each.dtype == np.uint8]
         assert all(size % threads == 0 for size in scratch) and scratch
+
+
+def test_flags_after_the_last_array_are_left_out() -> None:
+    """Calls with numbers and with flags are found again, whether a result is not needed or all are."""
+    calls = 0
+
+    def both(x: np.ndarray, factor: float, first: bool, second: bool) -> tuple[Any, Any]:
+        nonlocal calls
+        calls += type(x) is not Planned
+        return _scaled(x, factor), _scaled(x, factor + 1.0)
+
+    run, x = FromPlans(both, True).run, _random(5)
+    for flags in ((True, True), (False, True), (True, False)):
+        for _ in range(9):
+            for found, expected in zip(run(x, 2.0, *flags), (x * 2, x * 3), strict=True):
+                np.testing.assert_array_equal(found, expected.astype("f"))
+    assert calls <= 15
 
 
 _LAYOUTS = [(2, 3, 4), (1, 7, 1), (5, 2, 1)]

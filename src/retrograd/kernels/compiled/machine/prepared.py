@@ -199,7 +199,10 @@ class FromPlans(Prepared):
 
     def _count(self, *given: Any) -> Any:
         found = self._function(*given)
-        leaves, structure = _flat(given)
+        seen = given
+        while self._flags and seen and seen[-1] is True:
+            seen = seen[:-1]
+        leaves, structure = _flat(seen)
         key: list[Any] = [structure]
         for value in leaves:
             if type(value) is np.ndarray:
@@ -218,15 +221,18 @@ class FromPlans(Prepared):
             if len(self._seen) > _MOST_SEEN:
                 self._seen.clear()
             if calls == _USUAL:
-                few = len(given) <= _MOST_ARGUMENTS and len(leaves) < _MOST_PARAMETERS
-                if few and not self._prepare(given, leaves):
-                    self.remember_all(given, [], [], _NOTHING)
+                few = len(seen) <= _MOST_ARGUMENTS and len(leaves) < _MOST_PARAMETERS
+                if few and not self._prepare(given, seen, leaves):
+                    self.remember_all(seen, [], [], _NOTHING)
                 calls = -_NEVER
             self._seen[kept] = calls
         return found
 
-    def _prepare(self, given: tuple[Any, ...], leaves: list[Any]) -> bool:
-        """Remember the launches of a call; False if it does not consist of launches that can be prepared."""
+    def _prepare(self, given: tuple[Any, ...], seen: tuple[Any, ...], leaves: list[Any]) -> bool:
+        """Remember the launches of a call; False if it does not consist of launches that can be prepared.
+
+        seen: the arguments by which machine code finds it; leaves: the same, with the elements of tuples.
+        """
         from .plan import plan_of
         from .plan_tracing import Call as Called
         from .plan_tracing import Launch as Planned
@@ -286,7 +292,7 @@ class FromPlans(Prepared):
         for at, place in parts:
             source = places[place.buffer]._replace(begin=place.begin)
             launches.append((None, 0, [Result(at), source, made[at].nbytes]))
-        return self.remember_all(given, launches, made, len(returned))
+        return self.remember_all(seen, launches, made, len(returned))
 
 
 def _array_like(place: Any) -> np.ndarray | None:
