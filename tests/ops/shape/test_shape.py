@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+import retrograd
 from ops.battery import check, kernels_of_backward, numbers
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.shape import shape as s
@@ -127,9 +129,41 @@ def test_casts() -> None:
     assert x.to(float).dtype == np.float32 and x.to(int).dtype == np.int64 and x.to(np.bool_).dtype == np.bool_
 
 
-def test_reshape_to_the_same_shape_is_x() -> None:
+_UNCHANGED: dict[str, Callable[[Tensor], Tensor]] = {
+    "reshape": lambda x: s.reshape(x, 2, 3, 4),
+    "view": lambda x: x.view(2, -1, 4),
+    "view_as": lambda x: x.view_as(x),
+    "unflatten": lambda x: x.unflatten(1, (3,)),
+    "squeeze": lambda x: x.squeeze(),
+    "squeeze one": lambda x: x.squeeze(0),
+    "expand": lambda x: x.expand(2, 3, 4),
+    "broadcast_tensors": lambda x: retrograd.broadcast_tensors(x, x)[0],
+}
+
+
+@pytest.mark.parametrize("name", _UNCHANGED)
+def test_views_of_the_same_shape_are_tensors_of_their_own(name: str) -> None:
+    """With a gradient, a hook and requires_grad of their own, and in the same memory."""
+    same = _UNCHANGED[name]
+    x = Tensor(X.copy(), requires_grad=True)
+    base = x * 1
+    view = same(base)
+    view.register_hook(lambda g: g * 10)
+    view.retain_grad()
+    (view * 2 + base * 3).sum().backward()
+    assert (view.grad.array == 20).all() and (x.grad.array == 23).all()
+    plain = Tensor(X.T.copy().T)
+    view = same(plain).requires_grad_()
+    assert not plain.requires_grad and view.stride() == plain.stride()
+    base = x * 1
+    same(base).mul_(2)  # changes base, too
+    (gradient,) = retrograd.autograd.grad(base.sum(), x)
+    assert (gradient.array == 2).all() and (base.array == 2 * X).all()
+
+
+def test_flatten_of_one_axis_is_x() -> None:
     x = Tensor(X)
-    assert s.reshape(x, 2, 3, 4) is x and s.flatten(x, 1, 1) is x
+    assert s.flatten(x, 1, 1) is x
 
 
 def test_sum_to_a_size_that_does_not_broadcast() -> None:

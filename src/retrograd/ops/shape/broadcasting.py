@@ -13,7 +13,7 @@ from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ...kernel_set import kernels
 from ..argument_checks import require_tensor
-from .shape import Reshape, Sizes, sizes
+from .shape import Reshape, Sizes, reshaped, sizes
 
 __all__ = ["broadcast_to", "expand", "expand_as"]
 
@@ -49,7 +49,7 @@ class Expand(View):
         missing = len(shape) - a.ndim
         if missing:
             a = a[_NEW_AXES[missing]]
-        return wrap(a if a.shape == shape else repeated(a, shape))  # where nothing is repeated, the view stays writable
+        return wrap(reshaped(a, shape) if a.shape == shape else repeated(a, shape))  # where possible, a writable view
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -75,7 +75,7 @@ def expand(input: Tensor, *shape: Sizes, size: Sizes | None = None) -> Tensor:
         require_tensor("expand", input)
     source = input.array.shape
     full = _expanded(source, sizes("expand", "size", shape, size))
-    return input if full == source else Expand.apply(input, full)
+    return Expand.apply(input, full)
 
 
 @lru_cache(maxsize=4096)
@@ -139,9 +139,9 @@ def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Sum g over the axes along which ``shape`` was broadcast to g's shape: the gradient of broadcasting."""
     if g.array.shape == shape:
         return g
-    axes, keepdims, reshaped = _broadcast_axes(g.array.shape, shape)
+    axes, keepdims, fewer = _broadcast_axes(g.array.shape, shape)
     y = Sum.apply(g, axes, keepdims)
-    return Reshape.apply(y, shape) if reshaped else y
+    return Reshape.apply(y, shape) if fewer else y
 
 
 @lru_cache(maxsize=4096)

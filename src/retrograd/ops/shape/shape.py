@@ -122,8 +122,6 @@ def reshape(input: Tensor, *extents: Sizes, shape: Sizes | None = None) -> Tenso
     if type(input) is not Tensor:
         require_tensor("reshape", input)
     target = sizes("reshape", "shape", extents, shape)
-    if target == input.array.shape:
-        return input
     try:
         return Reshape.apply(input, target)
     except ValueError:
@@ -229,9 +227,9 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
         require_tensor("squeeze", input)
     shape = input.array.shape
     if dim is None or type(dim) is int:
-        return in_shape(input, _squeezed(shape, dim))
+        return Reshape.apply(input, _squeezed(shape, dim))
     named = axes("squeeze", "dim", dim, len(shape) or 1)
-    return in_shape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
+    return Reshape.apply(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
 
 
 @lru_cache(maxsize=4096)
@@ -418,7 +416,7 @@ def t(input: Tensor) -> Tensor:
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return x in another shape, as a view where possible. Large copies use all threads."""
-    if (x.size < _LARGE and not listeners) or x.flags.c_contiguous:  # listeners must see the copy
+    if (x.size < _LARGE and not listeners) or x.flags.c_contiguous or shape == x.shape:  # listeners must see the copy
         return x.reshape(shape)
     known = math.prod(n for n in shape if n != -1)
     target = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
