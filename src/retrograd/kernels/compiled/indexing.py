@@ -40,10 +40,9 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 @prepared
 def gather(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     corner = x[tuple([slice(None) if a == axis else slice(n) for a, n in enumerate(indices.shape)])]
-    dense = corner.flags.c_contiguous and indices.flags.c_contiguous  # the result, too
-    if dense and x.dtype.char in "fd":
-        return pick(corner, indices, axis)
-    return np.take_along_axis(corner, indices, axis)
+    if x.dtype.char not in "fd":
+        return np.take_along_axis(corner, indices, axis)
+    return pick(np.ascontiguousarray(corner, like=x), indices, axis)  # a result in C order
 
 
 @prepared
