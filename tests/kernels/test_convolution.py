@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from comparison import assert_close, run
+from comparison import assert_close, assert_equal, run
 from kernels.convolutions import (
     by_loops,
     check,
@@ -289,6 +289,27 @@ def test_what_follows_a_convolution(monkeypatch: pytest.MonkeyPatch, name: str, 
     force(monkeypatch, form, "conv")
     for layout in ("channels_last", "contiguous", "every_other"):
         check_clamp(kernels, case, Source(np.random.default_rng(3), dtype, (layout,)))
+
+
+def _in_order_of_taps(w: np.ndarray) -> np.ndarray:
+    """w in the memory order (*R, Ci, Co), as weight gradients are."""
+    return np.ascontiguousarray(w.transpose(*range(2, w.ndim), 1, 0)).transpose(
+        w.ndim - 1, w.ndim - 2, *range(w.ndim - 2)
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [name for name in FORMS if name != "direct in parts"])
+def test_weights_in_any_order_give_the_same_bits(monkeypatch: pytest.MonkeyPatch, name: str, dtype: type) -> None:
+    """A copy of a network may have its weights in another order. (Large weights are read in other parts then.)"""
+    form, case = FORMS[name]
+    force(monkeypatch, form, "conv")
+    source = Source(np.random.default_rng(5), dtype, ("channels_last",))
+    for batch in (case.batch, 1 if case.batch else 0):
+        x, w = source.arrays((batch, *case.x[1:]), case.w)
+        w = np.ascontiguousarray(w)
+        found = [kernels.conv(x, each, None, case.window) for each in (w, _in_order_of_taps(w))]
+        assert_equal(*found)
 
 
 # And of the input gradient, some with positions that no tap reaches.

@@ -233,7 +233,7 @@ def gather_plan(
         terms = prod(kernel) * depth // (prod(axis.stride for axis in axes) if gradient else 1)
         paired = packed_tile(dtype, "rows", columns, terms)
         saved = panel_cycles(shape, terms) - panel_cycles(paired, terms)
-        if paired.paired and (not direct or saved * groups * pixels > _PACKING):
+        if paired.paired and (gradient or saved * groups * pixels > _PACKING):  # for any order of the weights
             shape, direct = paired, False
     width, panels = shape.width, shape.panels
     found, taps, filled = phases(
