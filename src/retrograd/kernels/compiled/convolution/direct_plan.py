@@ -154,15 +154,16 @@ def phases(
     target: Sequence[int],
     weight_taps: Sequence[int],
     product_of: Callable[[int], np.ndarray],
-    most: int = MOST_PHASES,
+    most: int | None = None,
 ) -> tuple[list[Phase], list[int], bool]:
     """The phases, the offset of every tap in the weights in the order of the phases, and ``Gather.filled``.
 
-    ``product_of``: the words of the product, by its number of rows. ``most`` phases are listed even without taps.
+    ``product_of``: the words of the product, by its number of rows. ``most`` phases (MOST_PHASES) are listed even
+    without taps.
     """
     found: list[Phase] = []
     taps: list[int] = []
-    filled = gradient and prod(min(axis.stride, axis.input) for axis in axes) > most
+    filled = gradient and prod(min(axis.stride, axis.input) for axis in axes) > (MOST_PHASES if most is None else most)
     for phase in product(*(axis_phases(axis, gradient, filled) for axis in axes)):
         positions = [p[0] for p in phase]
         lines = batch * positions[0] * positions[1]
