@@ -192,6 +192,32 @@ def test_recorded_models_decide_at_each_call(saved, name: str, compiled: bool) -
             np.testing.assert_allclose(call(rg.Tensor(x.astype(np.float32))).numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
+WRITTEN_IN_PLACE = {
+    "Concat": [helper.make_node("Concat", ["x", "x"], ["y"], axis=1)],  # of rows that are copied one by one
+    "Split and Concat": [
+        helper.make_node("Split", ["x"], ["a", "b"], axis=2, num_outputs=2),
+        helper.make_node("Concat", ["b", "a"], ["y"], axis=1),
+    ],
+    "ScatterND": [helper.make_node("ScatterND", ["x", "place", "rows"], ["y"])],
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", WRITTEN_IN_PLACE)
+def test_results_that_kernels_write_in_place_are_recorded(saved, name: str, compiled: bool) -> None:
+    rows = RNG.standard_normal((1, 3, 40, 40)).astype(np.float32)
+    given = [numpy_helper.from_array(np.array([[1]]), "place"), numpy_helper.from_array(rows, "rows")]
+    model = model_of(WRITTEN_IN_PLACE[name], given, {"x": [2, 3, 40, 40]}, {"y": list("abcd")})
+    net = rg.onnx.load(saved(model)).eval()
+    call = rg.compile(net) if compiled else net.freeze()
+    with rg.no_grad():
+        for seed in range(3):
+            x = np.random.default_rng(seed).standard_normal((2, 3, 40, 40)).astype(np.float32)
+            (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+            np.testing.assert_array_equal(call(rg.Tensor(x)).numpy(), expected)
+    assert "launches" in rg.explain_recording(call)
+
+
 def test_instance_normalization_of_one_position(saved) -> None:
     nodes = [helper.make_node("InstanceNormalization", ["x", "scale", "b"], ["y"])]
     model = model_of(nodes, weights(scale=(3,), b=(3,)), {"x": ["N", 3, 1, 1]}, {"y": ["N", 3, 1, 1]})

@@ -11,11 +11,11 @@ import numpy as np
 from ..arrays.host import is_recorded, shared
 from ..engine.memory_planning import root
 from ..engine.operator import interpreted, interpreters, operator
+from ..engine.steps import Step as Called
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import Listener
 from ..nn.module import Module
 from ..nn.parameter import Parameter, empty_weight
-from ..specs.array_spec import arrays_in
 from .errors import OnnxError, UnsupportedError
 from .files import modern, onnx
 from .node import DOMAIN, Node, Value, array_of, value_of, varying
@@ -143,14 +143,14 @@ class Values(dict[str, Value]):
 
 
 class _Made(Listener):
-    """Lists the memory of all kernels' results."""
+    """Lists the memory of all kernels' results, and of the arrays that they write in place."""
 
     def __init__(self) -> None:
         self.owners: list[np.ndarray] = []
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = kernel(*args, **kwargs)
-        self.owners += map(root, arrays_in(result))
+        self.owners += map(root, Called(name, kernel, args, kwargs, result).outputs)
         return result
 
 
