@@ -231,3 +231,21 @@ def test_default_values_of_layers(layer: Callable[[], Any], fan_in: int) -> None
     before = built.weight.array.copy()
     built.reset_parameters()
     assert (built.weight.array != before).any()
+
+
+@pytest.mark.parametrize("fill", [init.ones_, init.normal_, init.trunc_normal_, init.eye_, init.orthogonal_])
+def test_a_backward_that_needs_the_values_from_before_is_refused(fill: Callable[[Tensor], Tensor]) -> None:
+    w, x = Tensor(np.ones((3, 2))), Tensor(np.ones((3, 2)), requires_grad=True)
+    loss = (x * w).sum()
+    fill(w)
+    with pytest.raises(RuntimeError, match=r"changed by nn\.init"):
+        loss.backward()
+
+
+def test_memory_that_cannot_change_is_refused() -> None:
+    values = np.ones((3, 2))
+    values.flags.writeable = False
+    with pytest.raises(RuntimeError, match=r"nn\.init: the memory of tensor is read-only"):
+        init.zeros_(Tensor(values))
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        init.zeros_(Tensor(np.ones(2)).expand(3, 2))

@@ -211,3 +211,25 @@ def test_a_count_that_is_needed_must_be_there() -> None:
     del state["running_mean"]
     with pytest.raises(RuntimeError, match='Missing key.*"running_mean"'):
         nn.BatchNorm2d(2).load_state_dict(state)
+
+
+@pytest.mark.parametrize("name", ["running_mean", "running_var", "num_batches_tracked"])
+def test_statistics_in_memory_that_cannot_change_are_refused(name: str) -> None:
+    layer = nn.BatchNorm1d(3)
+    values = np.array(getattr(layer, name).array)
+    values.flags.writeable = False
+    setattr(layer, name, Tensor(values))
+    with pytest.raises(RuntimeError, match=f"memory of {name} is read-only"):
+        layer(Tensor(np.arange(12, dtype=np.float32).reshape(4, 3)))
+    assert np.array_equal(values, getattr(nn.BatchNorm1d(3), name).array)
+    assert layer.eval()(Tensor(np.zeros((1, 3), np.float32))).shape == (1, 3)  # nothing is written there
+
+
+@pytest.mark.parametrize("kind", [nn.BatchNorm1d, nn.InstanceNorm1d])
+def test_a_backward_that_needs_statistics_from_before_an_update_is_refused(kind: Any) -> None:
+    layer = kind(3, track_running_stats=True)
+    x = Tensor(np.ones(3, np.float32), requires_grad=True)
+    loss = (x * layer.running_var).sum()
+    layer(Tensor(np.arange(24, dtype=np.float32).reshape(2, 3, 4)))
+    with pytest.raises(RuntimeError, match="changed by the update of running statistics"):
+        loss.backward()

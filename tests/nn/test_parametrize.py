@@ -453,3 +453,14 @@ def test_assigned_values_go_through_right_inverse() -> None:
         plain.weight = value
     with pytest.raises(AttributeError, match="Linear: weight is computed from other parameters and cannot be assigned"):
         weight_norm(nn.Linear(3, 2)).weight = value
+
+
+@pytest.mark.parametrize("wrap", [spectral_norm, parametrizations.spectral_norm])
+def test_a_backward_that_needs_the_vectors_from_before_a_power_iteration_is_refused(wrap: Any) -> None:
+    layer = wrap(nn.Linear(3, 2))
+    u = layer.weight_u if wrap is spectral_norm else layer.parametrizations.weight[0]._u
+    x = Tensor(np.ones(2, np.float32), requires_grad=True)
+    loss = (x * u).sum()
+    layer(Tensor(np.ones((1, 3), np.float32)))
+    with pytest.raises(RuntimeError, match="changed by spectral_norm"):
+        loss.backward()

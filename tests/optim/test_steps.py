@@ -390,3 +390,23 @@ def test_adafactor_follows_the_paper(shape: tuple[int, ...]) -> None:
         optimizer.step()
         expected, row, column, full = naive.adafactor_step(expected, gradient, row, column, full, step=step, **options)
         np.testing.assert_allclose(parameter.array, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("where", ["parameter", "state"])
+def test_memory_that_cannot_change_is_refused(where: str) -> None:
+    parameter = Parameter(np.ones(4, np.float32))
+    optimizer = optim.SGD([parameter], lr=1.0, momentum=0.9)
+    parameter.grad = Tensor(np.ones(4, np.float32))
+    optimizer.step()
+    values = np.full(4, 5, np.float32)
+    values.flags.writeable = False
+    if where == "parameter":
+        parameter.data = Tensor(values)
+    else:
+        optimizer.state[parameter]["momentum_buffer"] = Tensor(values)
+    with pytest.raises(RuntimeError, match=f"memory of {where} is read-only"):
+        optimizer.step()
+    assert (values == 5).all()
+    parameter.data = Tensor(np.ones(1, np.float32)).expand(4)
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        optimizer.step()

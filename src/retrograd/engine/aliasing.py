@@ -246,15 +246,23 @@ def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
         raise RuntimeError(
             f"{operator}: a tensor made in inference_mode cannot change outside of it; use tensor.clone() first"
         )
-    array = x.array
+    check_memory(x.array, operator)
+
+
+def check_memory(array: np.ndarray, operator: str, what: str = "x") -> None:
+    """Raise if the elements of array, of the tensor ``what``, cannot change one by one.
+
+    Raises:
+        RuntimeError: several elements share memory, or it is read-only.
+    """
     if (
         array.size
         and 0 in array.strides
         and any(not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True))
     ):
         raise RuntimeError(
-            f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one memory location (it "
-            "was expanded), so they cannot change one by one; use x.clone() first"
+            f"{operator}: several elements of {what}, {array.dtype} of shape {array.shape}, share one memory location "
+            f"(it was expanded), so they cannot change one by one; use {what}.clone() first"
         )
     if not array.flags.writeable:
-        raise RuntimeError(f"{operator}: the memory of x is read-only; use x.clone() first")
+        raise RuntimeError(f"{operator}: the memory of {what} is read-only; use {what}.clone() first")

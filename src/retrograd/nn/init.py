@@ -19,6 +19,7 @@ import numpy as np
 
 from ..arrays import eye as identity
 from ..arrays import from_host
+from ..engine.aliasing import check_memory, mark_changed
 from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
@@ -374,9 +375,13 @@ def _fill(tensor: Tensor, values: Any) -> None:
 
 
 def _is_skipped(tensor: Tensor) -> bool:
-    """Check the tensor; return whether ``initialization_skipped`` is active."""
+    """Check the tensor; return whether ``initialization_skipped`` is active. If not, its memory is about to change."""
     _check(tensor)
-    return getattr(_skipping, "inside", False)
+    if getattr(_skipping, "inside", False):
+        return True
+    check_memory(tensor.array, "nn.init", "tensor")
+    mark_changed((tensor.array,), "nn.init")
+    return False
 
 
 def _extents(name: str, tensor: Tensor, allowed: Collection[int]) -> tuple[int, ...]:

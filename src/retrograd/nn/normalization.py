@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import empty, from_host, moveaxis, ones, zeros
+from ..engine.aliasing import check_memory
 from ..engine.arithmetic import accumulate
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
@@ -164,6 +165,7 @@ class _BatchNorm(_ChannelNorm):
             input, mean, variance, self.weight, self.bias, training or mean is None, self._momentum(), self.eps
         )
         if training and count is not None:  # after the operator: a failed call is not counted
+            check_memory(count.array, type(self).__name__, "num_batches_tracked")
             accumulate(count.array, ones((), count.array.dtype, like=count.array))
         return y
 

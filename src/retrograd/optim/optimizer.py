@@ -19,7 +19,7 @@ from .._files.state import brief, check_table, items, names
 from .._files.state import number as number_of
 from ..arrays import from_host, zeros_like
 from ..arrays import number as number_in
-from ..engine.aliasing import mark_changed
+from ..engine.aliasing import check_memory, mark_changed
 from ..engine.arguments import as_list, kind_name
 from ..engine.call_site import in_package
 from ..engine.grad_mode import enable_grad
@@ -67,6 +67,9 @@ class Batch:
         self.states: list[State] = list(states) if buffers or self._counters else []  # without both there is no state
         self.arrays: list[np.ndarray] = list(map(array_of, parameters))
         self.columns: list[list[np.ndarray]] = [_column(states, name) for name in buffers]
+        for what, arrays in (("parameter", self.arrays), ("state", chain(*self.columns))):
+            for array in arrays:
+                check_memory(array, "an optimizer's step", what)  # kernels write into any memory
         self.keep: dict[str, Any] = {}
         self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
         self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]

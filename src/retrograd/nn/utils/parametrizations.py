@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...arrays import broadcast_to, diagonal, eye, from_host, zeros
+from ...engine.aliasing import mark_changed
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
@@ -262,6 +263,7 @@ class _SpectralNorm(Module):
     def _power_method(self, matrix: np.ndarray, steps: int) -> None:
         """Power iteration: move u and v toward the singular vectors of the largest singular value."""
         u, v = self._u.array, self._v.array
+        mark_changed((u, v), "spectral_norm")
         for _ in range(steps):
             kernels.copy(u, unit(times(matrix, v), self.eps))
             kernels.copy(v, unit(times(matrix.T, u), self.eps))

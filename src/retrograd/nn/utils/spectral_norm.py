@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import from_host
+from ...engine.aliasing import mark_changed
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
@@ -59,6 +60,8 @@ class _Divided:
     def __call__(self, module: Module) -> Tensor:
         original, u, v = (module.__dict__[f"{self.name}_{end}"] for end in ("orig", "u", "v"))
         matrix = matrix_of(original, self.axis)
+        if module.training:
+            mark_changed((u.array, v.array), "spectral_norm")
         for _ in range(self.n_power_iterations if module.training else 0):
             kernels.copy(v.array, unit(times(matrix.array.T, u.array), self.eps))
             kernels.copy(u.array, unit(times(matrix.array, v.array), self.eps))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.aliasing import check_memory, mark_changed
 from ...engine.function import Function
 from ...engine.grad_mode import thread
 from ...engine.operator import interpreted, interpreters, operator
@@ -148,7 +149,7 @@ def batch_norm(
         raise ValueError(f"batch_norm: eps={eps} must be {'above 0 in training' if own_statistics else 'at least 0'}")
     if not own_statistics and _fit(input, running_mean, running_var, weight, bias):
         return fixed_batch_norm(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
-    running = _running("batch_norm", input, running_mean, running_var)
+    running = _running("batch_norm", input, running_mean, running_var, training)
     weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
     if not training and running:
         return fixed_batch_norm(input, *running, weight, bias, eps)
@@ -192,7 +193,7 @@ def instance_norm(
     """
     if interpreters and (seen := interpreted(instance_norm, locals())) is not None:
         return seen
-    running = _running("instance_norm", input, running_mean, running_var)
+    running = _running("instance_norm", input, running_mean, running_var, use_input_stats)
     weight, bias = per_channel("instance_norm", input, weight=weight, bias=bias)
     if use_input_stats is not True and not as_flag("instance_norm", "use_input_stats", use_input_stats):
         if not running:
@@ -229,8 +230,10 @@ def _fit(x: Tensor, *operands: Tensor | None) -> bool:
     return True
 
 
-def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None) -> tuple[Tensor, Tensor] | None:
-    """Return the running statistics, checked against x, or None if none are given."""
+def _running(
+    name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None, changes: bool
+) -> tuple[Tensor, Tensor] | None:
+    """Return the running statistics, checked against x and before they change, or None if none are given."""
     require_float(name, x)
     shape = x.array.shape
     if len(shape) < 2:
@@ -241,6 +244,9 @@ def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None)
         missing = "running_mean" if mean is None else "running_var"
         raise ValueError(f"{name}: {missing} is missing; give both running statistics or neither")
     require_channels(name, x, running_mean=mean, running_var=variance)
+    if changes:
+        check_memory(mean.array, name, "running_mean")
+        check_memory(variance.array, name, "running_var")
     return mean, variance
 
 
@@ -250,6 +256,7 @@ def update_running_statistics(
     """Update the running statistics; ``variance`` is the biased variance of ``count`` elements."""
     mean_so_far, variance_so_far = running
     statistics = mean_so_far.array, variance_so_far.array
+    mark_changed(statistics, "the update of running statistics")
     kernels.running_statistics(statistics, mean, variance, momentum, count / (count - 1))
 
 
