@@ -25,6 +25,7 @@ from .machine.simd import (
     store_first,
     total,
     transpose_padded,
+    write_places,
 )
 from .matmul import MATMUL, PART, SPARSE_BLOCK, SPARSE_FEW, SPARSE_RUN, SPARSE_RUNS, SPARSE_SHORT, SPARSE_VECTORS
 from .memory.packing_jit import pack_block
@@ -32,7 +33,7 @@ from .memory.packing_jit import pack_block
 # ---- Products whose A is mostly zeros: the rows of B times the other elements ----------------------------------------
 
 _soon = ahead_by(0)
-_places = buffer(SPARSE_BLOCK)
+_places = buffer(SPARSE_BLOCK + 8)  # eight are written at a time
 _MOST_LANES = 16
 _lines = buffer(SPARSE_BLOCK * _MOST_LANES)  # rows of A whose columns are contiguous, turned
 _sums = buffer(SPARSE_VECTORS * _MOST_LANES)
@@ -68,10 +69,9 @@ def places_of(a, count, every, places, further):  # type: ignore[no-untyped-def]
     whole = count - count % L
     for k in range(0, whole, L):
         _soon(a, k + further)
-        bits = bits_of_mask(load(a, k) != zero) | every
-        for lane in range(L):
-            places[found] = k + lane
-            found += (bits >> lane) & 1
+        bits = (bits_of_mask(load(a, k) != zero) | every) & ((1 << L) - 1)
+        for lane in range(0, L, 8):
+            found += write_places(places, found, (bits >> lane) & 255, k + lane)
     for k in range(whole, count):
         if a[k] != 0.0 or every != 0:
             places[found] = k

@@ -32,6 +32,7 @@ from .across_lanes import (
     transpose,
     transpose_first,
     transpose_padded,
+    write_places,
 )
 from .arithmetic import (
     absolute,

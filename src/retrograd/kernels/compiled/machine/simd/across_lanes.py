@@ -189,6 +189,41 @@ def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     return rows
 
 
+_BYTE = 8
+_table = ir.ArrayType(ir.VectorType(ir.IntType(8), _BYTE), 1 << _BYTE)
+
+
+def _bits_of_bytes() -> ir.Constant:
+    """For each byte the numbers of its bits that are set; zeros follow."""
+    rows = []
+    for byte in range(1 << _BYTE):
+        places = [bit for bit in range(_BYTE) if byte >> bit & 1]
+        rows.append(ir.Constant(_table.element, places + [0] * (_BYTE - len(places))))
+    return ir.Constant(_table, rows)
+
+
+@intrinsic
+def write_places(typing: Any, target: Any, index: Any, byte: Any, first: Any) -> Any:
+    """Write ``first`` plus the number of each bit that is set in a byte from ``target[index]`` on, and return how many
+    there are. Eight elements of int64 are written."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        name, module = "bits_of_bytes", builder.module
+        table = module.globals.get(name)
+        if table is None:
+            table = ir.GlobalVariable(module, _table, name)
+            table.linkage, table.global_constant, table.initializer = "private", True, _bits_of_bytes()
+        wide = ir.VectorType(I64, _BYTE)
+        places = builder.zext(builder.load(builder.gep(table, [I64(0), args[2]])), wide)
+        start = builder.insert_element(ir.Constant(wide, ir.Undefined), args[3], I32(0))
+        start = builder.shuffle_vector(start, start, ir.Constant(ir.VectorType(I32, _BYTE), None))
+        place = builder.bitcast(builder.gep(args[0], [args[1]]), wide.as_pointer())
+        builder.store(builder.add(places, start), place).align = 8
+        return builder.ctpop(args[2])
+
+    return types.int64(target, types.int64, types.int64, types.int64), generate
+
+
 @intrinsic
 def transpose(typing: Any, source: Any, source_step: Any, target: Any, target_step: Any) -> Any:
     """``target[j*target_step + i] = source[i*source_step + j]`` for i, j below the lanes; steps in elements."""
