@@ -329,3 +329,25 @@ def test_one_sample_of_one_number() -> None:
     ):
         sample = made.sample()
         assert isinstance(sample.array, np.ndarray) and sample.shape == () and np.isfinite(sample.array)
+
+
+def test_a_uniform_density_of_nan_and_at_the_ends() -> None:
+    low, high = t(0.0, 0.0, 0.0, 0.0), t(2.0, 2.0, 2.0, 2.0)
+    found = d.Uniform(low, high, validate_args=False).log_prob(t(0.0, 2.0, np.nan, -1.0)).array
+    assert found.tolist() == [-np.log(2.0), -np.inf, -np.inf, -np.inf]
+
+
+def test_relaxed_distributions_pass_on_that_nothing_is_checked() -> None:
+    value = t(0.5, -1.0, 0.5)
+    with np.errstate(invalid="ignore"):
+        one_hot = d.RelaxedOneHotCategorical(1.0, t(0.2, 0.3, 0.5), validate_args=False)
+        assert np.isnan(one_hot.log_prob(value).array)
+        assert d.RelaxedBernoulli(1.0, t(2.0, 0.5), validate_args=False).base_dist.probs.array[0] == 2.0
+
+
+def test_a_mode_has_no_gradient() -> None:
+    n, p = t(3.0, 4.0).requires_grad_(), t(0.9, 0.5).requires_grad_()
+    mode = d.Binomial(n, p).mode
+    assert mode.tolist() == [3.0, 2.0]
+    mode.sum().backward()
+    assert n.grad.tolist() == p.grad.tolist() == [0.0, 0.0]

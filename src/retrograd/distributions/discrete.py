@@ -232,7 +232,7 @@ class Binomial(WithProbability):
     @property
     def mode(self) -> Tensor:
         """floor((total_count + 1) probs), at most total_count"""
-        return ((self.total_count + 1) * self.probs).floor().minimum(self.total_count)
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
 
     @property
     def variance(self) -> Tensor:

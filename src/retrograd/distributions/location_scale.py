@@ -316,8 +316,8 @@ class Uniform(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """-log(high - low), and -inf outside [low, high)"""
         self._validate_sample(value)
-        outside = (value < self.low) | (value >= self.high)
-        return (-(self.high - self.low).log()).expand(outside.array.shape).masked_fill(outside, -math.inf)
+        inside = (self.low <= value) & (value < self.high)  # false for NaN
+        return inside.type_as(self.low).log() - (self.high - self.low).log()
 
     def cdf(self, value: Tensor) -> Tensor:
         """(value - low) / (high - low), from 0 to 1"""

@@ -107,7 +107,8 @@ class RelaxedBernoulli(Relaxed):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
+        base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args)
+        super().__init__(base, SigmoidTransform(), validate_args)
 
 
 # ---- The relaxed categorical distribution (Gumbel softmax): differentiable weights of K classes ---------------------
@@ -184,4 +185,5 @@ class RelaxedOneHotCategorical(Relaxed):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        super().__init__(ExpRelaxedCategorical(temperature, probs, logits), ExpTransform(), validate_args)
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
+        super().__init__(base, ExpTransform(), validate_args)
