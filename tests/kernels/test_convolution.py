@@ -21,7 +21,7 @@ from kernels.convolutions import (
 )
 from kernels.sets import textbook_at_night
 from retrograd import kernels
-from retrograd.kernels.compiled.convolution import algorithm, depthwise, direct, direct_plan, fold
+from retrograd.kernels.compiled.convolution import algorithm, depthwise, direct, direct_plan, fold, rowwise
 from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
 from retrograd.kernels.compiled.convolution.axes import WEIGHT
 from retrograd.kernels.compiled.machine.microkernel import packed_tile, tile
@@ -289,6 +289,25 @@ def test_what_follows_a_convolution(monkeypatch: pytest.MonkeyPatch, name: str, 
     force(monkeypatch, form, "conv")
     for layout in ("channels_last", "contiguous", "every_other"):
         check_clamp(kernels, case, Source(np.random.default_rng(3), dtype, (layout,)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("inputs", "outputs"), [(40, 70), (37, 68), (9, 281)])
+def test_results_that_no_cache_holds(monkeypatch: pytest.MonkeyPatch, inputs: int, outputs: int, dtype: type) -> None:
+    """Stored past the caches, they have the same bits, and a clamp and a formula follow as usual."""
+    case = Case(conv_window((40, 41), 1), 2, inputs, outputs, True)
+    force(monkeypatch, "line", "conv")
+    x, w = Source(np.random.default_rng(6), dtype, ("channels_last",)).arrays(case.x, case.w)
+    expected = kernels.conv(x, w, w[:, 0, 0, 0].copy(), case.window)
+    rowwise._plan.cache_clear()
+    try:
+        for name, value in (("STREAMED", 0), ("_FEW", 1 << 20), ("registers", lambda: 32)):
+            monkeypatch.setattr(rowwise, name, value)
+        assert rowwise.is_streamed(2 * 40 * 41, inputs, outputs, np.dtype(dtype).char)
+        assert_equal(kernels.conv(x, w, w[:, 0, 0, 0].copy(), case.window), expected)
+        check_clamp(kernels, case, Source(np.random.default_rng(7), dtype, ("channels_last",)))
+    finally:
+        rowwise._plan.cache_clear()
 
 
 def _in_order_of_taps(w: np.ndarray) -> np.ndarray:

@@ -52,7 +52,8 @@ def temporary(
             else narrow.temporary(window, job == "conv_input_grad", *shape)
         )
     elif form == "line":
-        found = rowwise.pointwise_bytes(*(inputs, outputs) if job == "conv" else (outputs, inputs), dtype)
+        ends = (inputs, outputs) if job == "conv" else (outputs, inputs)
+        found = rowwise.pointwise_bytes(batch * prod(window.input), *ends, dtype)
     elif form == "depthwise":
         return depthwise.temporary(window, job, *shape)
     elif sums:
@@ -226,6 +227,8 @@ _ADD, _ADD_ALL = 2, 18  # a vector of products that is added to others of adjace
 _PACK, _PACK_LARGE = 0.6, 0.33  # a weight that is packed for an input gradient: before the product, by its tasks
 _COPY = 2  # a vector of a line that is copied
 _REDUCE, _DOT = 4, 20  # a sum of the lanes of a register, added to memory; a tile of such sums
+# the same in "narrow", where a line has several panels, if no cache holds the result
+_MISS_PANELS = 4
 # a cache line of a result of more bytes than these, which is not prefetched, and if its positions are written in turns
 _MISS, _CACHED, _MISS_APART = 5, 1 << 20, 24
 _CALL, _CHECK = 6000, 9000  # a kernel; the look at an input gradient for numbers that are not finite
@@ -289,6 +292,9 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     packed = window.taps * depth * columns * (_PACK if gradient else 1 / 4)
     if form == "narrow":
         terms = narrow.cycles(window, gradient, batch, inputs, outputs, dtype)
+        written_bytes = groups * columns * batch * prod(written) * size
+        if written_bytes > rowwise.STREAMED and tile(dtype, "line", columns).panels > 1:
+            terms += written_bytes / 64 * _MISS_PANELS
         return terms + groups * packed + 3 * _CALL
     if form == "fold":
         width, steps = window.kernel[-1] * columns, -(-window.kernel[-1] // window.stride[-1])

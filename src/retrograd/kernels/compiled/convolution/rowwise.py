@@ -9,9 +9,18 @@ import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import kernel
-from ..machine.microkernel import PRODUCT, SMALL_TASK_WORK, TASK_WORK, Tile, even_product, packed_tile, task_count
+from ..machine.microkernel import (
+    PRODUCT,
+    SMALL_TASK_WORK,
+    TASK_WORK,
+    Tile,
+    even_product,
+    packed_tile,
+    registers,
+    task_count,
+)
 from ..machine.record import record
-from ..machine.scratch import per_thread
+from ..machine.scratch import cores, per_thread
 from ..memory.finish import Finish
 from ..memory.packing import NO_TAPS, pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS
@@ -26,9 +35,17 @@ ROWWISE = record(
     piece=1,  # tiles in one
     pieces=1,
     tasks=1,
+    buffer=1,  # elements for a piece of y that is then stored past the caches; 0: the tiles are stored in y
 )
 
 _PIECE = 16 << 10  # bytes of x that are read again for every panel of the weights
+# A result that no cache holds waits for memory if x has few channels. Where its rows have several panels, stored one
+# after the other, the CPU reads each line of it before it writes: twice the traffic. So the rows of a piece are put
+# together in L1, then stored past the caches in order. With 16 registers, the arithmetic takes longer than memory.
+STREAMED = 24 << 20  # bytes of such a result
+_FEW = 8  # channels of x for each panel, at most
+_BUFFER = 16 << 10  # bytes of a piece, at most
+ALIGNED = 16  # elements: the pieces of threads begin at multiples of so many
 _LEAST_WORK = 4 * TASK_WORK  # multiply-adds that pay for packing the weights
 
 _conv = kernel("convolution.rowwise.conv")
@@ -42,7 +59,10 @@ def _plan(pixels: int, depth: int, columns: int, dtype: str) -> tuple[np.ndarray
     tiles = int(product[PRODUCT.tiles])
     target_tasks = task_count(pixels * depth * columns, SMALL_TASK_WORK)
     piece = -(-tiles // min(tiles, target_tasks))
-    if shape.panels > 1:
+    streamed = is_streamed(pixels, depth, columns, dtype)
+    if streamed:
+        piece = max(1, _BUFFER // (shape.rows * columns * size))
+    elif shape.panels > 1:
         piece = min(piece, max(1, _PIECE // (shape.rows * depth * size)))
     pieces = -(-tiles // piece)
     words = ROWWISE.pack(
@@ -53,8 +73,16 @@ def _plan(pixels: int, depth: int, columns: int, dtype: str) -> tuple[np.ndarray
         piece=piece,
         pieces=pieces,
         tasks=min(target_tasks, pieces),
+        buffer=-(-piece * shape.rows * columns // ALIGNED) * ALIGNED + ALIGNED if streamed else 0,
     )
     return words, shape
+
+
+def is_streamed(pixels: int, depth: int, columns: int, dtype: str) -> bool:
+    """Whether the result is stored past the caches."""
+    shape, row = packed_tile(dtype, "line", columns, depth), columns * (4 if dtype == "f" else 8)
+    few = registers() == 32 and depth <= _FEW * shape.panels
+    return few and shape.panels > 1 and pixels * row > STREAMED and shape.rows * row <= _BUFFER
 
 
 def is_line(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> bool:
@@ -79,11 +107,13 @@ def pointwise(
     if column_step != 1 or not columns == depth_step == shape.width:  # else they are read in place
         w = pack_weights(w, NO_TAPS, depth, columns, depth_step, column_step, 1, 0, shape=shape)
     init = zeros_of(columns, dtype) if bias is None else bias
-    _conv[dtype](int(words[ROWWISE.tasks]), x, w, init, y, words, per_thread(8, "i8"), *(finish or (y, y)))
+    scratch, buffers = per_thread(8, "i8"), per_thread(int(words[ROWWISE.buffer]), dtype)
+    _conv[dtype](int(words[ROWWISE.tasks]), x, w, init, y, words, scratch, buffers, *(finish or (y, y)))
     return y
 
 
-def pointwise_bytes(inputs: int, outputs: int, dtype: str) -> int:
-    """Bytes of temporary memory of ``pointwise``, at most: packed weights."""
-    shape = packed_tile(dtype, "line", outputs, inputs)
-    return packed_elements(1, inputs, outputs, 1, dtype, shape) * (4 if dtype == "f" else 8)
+def pointwise_bytes(pixels: int, inputs: int, outputs: int, dtype: str) -> int:
+    """Bytes of temporary memory of ``pointwise``, at most: packed weights, and pieces of a result."""
+    words, shape = _plan(pixels, inputs, outputs, dtype)
+    elements = packed_elements(1, inputs, outputs, 1, dtype, shape) + int(words[ROWWISE.buffer]) * cores()
+    return elements * (4 if dtype == "f" else 8)

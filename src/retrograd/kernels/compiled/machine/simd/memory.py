@@ -106,6 +106,30 @@ def store(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
+def stream(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
+    """As ``store``, past the caches; the address is a multiple of a register's size. Call ``settle`` at the end."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        instruction = builder.store(args[2], vector_pointer(builder, args[0], args[1], args[2].type))
+        instruction.align = vector_bytes()
+        instruction.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, value), generate
+
+
+@intrinsic
+def settle(typing: Any) -> Any:
+    """Make what ``stream`` wrote visible to other threads, before the task is reported as done."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
 def store_first(typing: Any, pointer: Any, index: Any, value: Any, count: Any) -> Any:
     """As ``store``, but only the first ``count`` lanes."""
 
