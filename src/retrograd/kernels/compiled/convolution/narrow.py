@@ -75,7 +75,7 @@ def _micro(dtype: str, rows: int, vectors: int, slide: bool = False) -> int:
         from ..machine.compiler import emit
         from .narrow_jit import build
 
-        return b"\n" + emit(build(name, dtype, rows, vectors, slide), name)
+        return b"\n" + emit(build(name, dtype, rows, vectors, slide), name, is_simple=True)
 
     return load(name, compile)[0]
 

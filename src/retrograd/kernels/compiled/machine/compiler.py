@@ -191,23 +191,54 @@ def _entry(description: Any, kinds: list[str | tuple[str, ...]], symbol: str) ->
     return module
 
 
-def emit(source: str | llvm.ModuleRef, symbol: str) -> bytes:
-    """Object file of a module's IR, exporting only ``symbol``."""
+# kernels that spend their time in micro-kernels or few long loops: all passes take twice as long and gain nothing
+_DRIVERS = (
+    "attention_",
+    "convolution_direct_",
+    "convolution_fold_",
+    "convolution_narrow_",
+    "convolution_planar_",
+    "convolution_rowwise_",
+    "convolution_winograd_",
+    "matmul_",
+    "memory_packing_",
+    "pool_",
+    "pooling_",
+    "recurrent_",
+    "thin_product_",
+)
+
+
+def emit(source: str | llvm.ModuleRef, symbol: str, is_simple: bool = False) -> bytes:
+    """Object file of a module's IR, exporting only ``symbol``.
+
+    is_simple: values are in registers and addresses outside of loops already, as in a micro-kernel.
+    """
     module = llvm.parse_assembly(source) if isinstance(source, str) else source
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"
     machine = target_machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    is_short = isinstance(source, str) or symbol.startswith(_DRIVERS)
+    options = llvm.create_pipeline_tuning_options(speed_level=1 if is_short else 2)
     options.loop_vectorization = False  # kernels are vector code already
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    if not isinstance(source, str):  # inline small functions first, since LLVM optimizes each before it is inlined
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_simplify_cfg_pass()
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    if is_simple:
+        passes.add_instruction_combine_pass()
+    else:  # inline small functions first, since LLVM optimizes each before it is inlined
         passes.add_always_inliner_pass()
-        passes.run(module, builder)
-    builder.getModulePassManager().run(module, builder)
+        passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)
+    if not is_short:
+        builder.getModulePassManager().run(module, builder)
+    elif not is_simple:
+        each = builder.getFunctionPassManager()
+        for function in module.functions:
+            if not function.is_declaration:
+                each.run(function, builder)
     code: bytes = machine.emit_object(module)
     return code

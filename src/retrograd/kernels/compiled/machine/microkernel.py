@@ -174,7 +174,7 @@ def micro(dtype: str, form: str, rows: int, vectors: int, masked: bool = False) 
         from .compiler import emit
         from .microkernel_jit import build
 
-        return b"\n" + emit(build(name, dtype, form, rows, vectors, masked), name)
+        return b"\n" + emit(build(name, dtype, form, rows, vectors, masked), name, is_simple=True)
 
     return load(name, compile)[0]
 
