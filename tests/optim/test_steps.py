@@ -278,6 +278,8 @@ def test_a_copy_of_an_optimizer_goes_its_own_way() -> None:
         optimizer.step()
     other = copy.deepcopy(optimizer)
     before = [p.array.copy() for p in parameters]
+    assert all(p.grad is None for p in other.param_groups[0]["params"])
+    give_gradients(other.param_groups[0]["params"], np.random.default_rng(0))
     other.step()
     for ours, theirs, old in zip(parameters, other.param_groups[0]["params"], before, strict=True):
         np.testing.assert_array_equal(ours.array, old)

@@ -93,11 +93,11 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # As in PyTorch, the copy starts without attributes. Those of a subclass may be part of its state, which PyTorch
-        # recreates by calling the constructor.
+        # As in PyTorch, the copy starts without a gradient and without attributes. Those of a subclass may be part of
+        # its state, which PyTorch recreates by calling the constructor.
         plain = type(self) is Parameter
         result = self._deepcopy_without_attributes(memo) if plain else super().__deepcopy__(memo)
-        result.limits = self.limits
+        result.limits, result._grad = self.limits, None
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
