@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
@@ -138,6 +139,10 @@ def formula_of(name: str) -> Any:
     """Return the user's formula whose kernel has this name, or None."""
     return _formulas.get(name)
 
+
+# Two words, read by machine code; prepared operators do not run while one of them is 0. The first says that kernels are
+# the compiled ones, and nobody listens to their calls; the second belongs to the engine.
+usual: Final = array("q", [1, 1])
 
 _lock = RLock()
 kernels: Final = KernelSet()
@@ -312,6 +317,8 @@ def remove_device(name: str) -> None:
 def clear_kernels() -> None:
     """Clear the cache, so that each kernel is looked up again."""
     kernels.__dict__.clear()
+    plain = not listeners and not _by_array and KernelSet._convolution == "auto"
+    usual[0] = int(plain and KernelSet._active == "compiled")
 
 
 def sets_of(name: str) -> tuple[str, ...]:
@@ -462,6 +469,18 @@ def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs
 
         return plan_of(function, args, kwargs)
     return PythonCall(function, *layout_of((args, kwargs)))
+
+
+def prepared_operator(operator: Callable[..., Any], engine: tuple[Any, ...]) -> Callable[..., Any] | None:
+    """Return a built-in function that runs the plan of an operator; None if machine code cannot.
+
+    engine: the fields of ``machine.operation.Engine`` after the first.
+    """
+    from .kernels.compiled.machine import numpy_abi, operation
+
+    if numpy_abi.fault():
+        return None
+    return operation.Operation(operator, operation.Engine(usual, *engine)).run
 
 
 def compiling_ahead() -> AbstractContextManager[None] | None:

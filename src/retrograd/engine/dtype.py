@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import first_outside, from_host, is_array, within, zeros
-from ..kernel_set import exact
+from ..kernel_set import exact, usual
 from .arguments import format_number, kind_name
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def default_dtype() -> np.dtype[Any]:
 def set_default(dtype: np.dtype[Any]) -> None:
     """Set the dtype of new floating-point tensors."""
     _DEFAULT_OF_KIND["f"] = dtype
+    usual[1] = int(dtype is FLOAT32)
 
 
 def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:

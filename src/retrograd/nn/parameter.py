@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import empty
 from ..engine.arguments import kind_name
 from ..engine.tensor import Size, Tensor
+from ..ops import direct
 from ..ops.argument_checks import as_truth
 from ..ops.dtypes.dtype import DTypeLike, as_dtype
 
@@ -107,6 +108,9 @@ class Parameter(Tensor):
         arguments = type(self), self.array.transpose(axes), axes, *options
         # The attributes are passed as state, not as an argument, so that they may refer to the parameter itself.
         return (_rebuild, arguments, (self.__dict__, {})) if self.__dict__ else (_rebuild, arguments)
+
+
+direct.parameter.append(Parameter)
 
 
 class Buffer(Tensor):

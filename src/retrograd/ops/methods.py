@@ -16,6 +16,7 @@ from ..formulas import PRIMITIVES
 from ..torch_api.missing import attach_to_class
 from . import creation, inplace, numpy_protocols, special, storage, typed_constructors  # noqa: F401  registers its methods
 from .argument_checks import is_number
+from .direct import calls_direct, direct_of
 from .dtypes import complex_numbers, conversion, queries
 from .dtypes.promotion import as_operand
 from .index import indexing
@@ -50,32 +51,46 @@ def _arithmetic(name: str) -> str:
 def _with_arrays(function: Any, of_arrays: Any = None) -> Any:
     """Return the form of a function for a Python operator, whose second operand may also be an array."""
     of_arrays = of_arrays or function
+    direct: Any = direct_of(function)
 
     @functools.wraps(function)
     def operator(input: Tensor, other: Any) -> Tensor:
+        if direct is not None and (found := direct(input, other)) is not NotImplemented:
+            return found
         if type(other) is np.ndarray:
             return of_arrays(input, as_operand(other, (input,)))
         return function(input, other)
 
+    calls_direct(operator, direct)
     return operator
 
 
 def _reflected(function: Any) -> Any:
+    direct: Any = direct_of(function)
+
     def operator(y: Tensor, x: float | np.ndarray | np.number | np.bool_) -> Tensor:
+        if direct is not None and (found := direct(x, y)) is not NotImplemented:
+            return found
         return function(x, y)
 
+    calls_direct(operator, direct)
     operator.__name__ = f"r{function.__name__}"
     operator.__doc__ = f"``{function.__name__}`` with its operands swapped."
     return operator
 
 
 def _comparison(function: Any) -> Any:
+    direct: Any = direct_of(function)
+
     def operator(x: Tensor, other: Any) -> Any:
+        if direct is not None and (found := direct(x, other)) is not NotImplemented:
+            return found
         # otherwise Python tries the reflected comparison; "x == None" is False
         if isinstance(other, np.ndarray):
             other = as_operand(other, ())
         return function(x, other) if isinstance(other, Tensor) or is_number(other) else NotImplemented
 
+    calls_direct(operator, direct)
     operator.__name__ = f"__{function.__name__}__"
     operator.__doc__ = function.__doc__
     return operator
@@ -113,7 +128,7 @@ def _methods_of(operator: Operator) -> dict[str, Any]:
         elif name == "__matmul__":
             found[name] = _with_arrays(function, numpy_protocols.product)
         else:
-            found[name] = function if name.startswith("__") else with_numpy_names(function)
+            found[name] = with_numpy_names(function)
             if operator.in_place and not name.startswith("__"):
                 found[f"{name}_"] = in_place(found[name], f"{name}_", _arithmetic(operator.name))
     return found

@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast
 from ..engine.call_site import warn_user
 from ..engine.inplace import call_with_out
 from ..engine.tensor import Tensor
+from .direct import calls_direct, direct_of
 
-__all__ = ["explain_wrong_arguments", "advised", "require_bound", "suggestion"]
+__all__ = ["explain_wrong_arguments", "advised", "require_bound", "suggestion", "with_direct_forms"]
 
 
 # ---- TypeErrors for arguments that do not match a signature ----------------------------------------------------------
@@ -200,6 +201,7 @@ def _advised_constructor(cls: type, init: Callable[..., None]) -> Callable[..., 
 
 # ---- Alternative call forms: `out=`, NumPy's names, deprecated overloads ---------------------------------------------
 
+_FORMS = {"has_forms", "direct_form_of"}  # attributes of forms
 _NAMES = {"axis": "dim", "keepdims": "keepdim"}  # NumPy's name -> PyTorch's
 
 # for each of PyTorch's namespaces, the operators that accept ``out=``
@@ -255,20 +257,40 @@ def add_forms(namespace: dict[str, Any], name: str = "") -> None:
             namespace[key] = with_out(value, key, name) if key in OUT[name] else with_numpy_names(value)
 
 
+def with_direct_forms(namespace: dict[str, Any]) -> None:
+    """Let the operators in a namespace call their direct forms first."""
+    for key, value in list(namespace.items()):
+        if (
+            isinstance(value, FunctionType)
+            and value.__dict__.keys().isdisjoint(_FORMS)
+            and direct_of(value) is not None
+        ):
+            namespace[key] = made = _with_same_parameters(value, False) or value
+            made.__module__ = namespace["__name__"]  # where pickle finds it
+
+
 @functools.cache
 def with_numpy_names(function: Any) -> Any:
-    """Let a function accept ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``; unchanged if it has neither."""
-    names = {} if hasattr(function, "has_forms") else _other_names(function)
-    return _with_other_names(function, names, False) if names else function
+    """Let a function accept ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``; unchanged if it has neither.
+
+    With or without them, a direct form is called first.
+    """
+    function = getattr(function, "direct_form_of", function)
+    if hasattr(function, "has_forms"):
+        return function
+    if names := _other_names(function):
+        return _with_other_names(function, names, False)
+    return (_with_same_parameters(function, False) or function) if direct_of(function) else function
 
 
 @functools.cache
 def with_out(function: Any, key: str, name: str = "") -> Any:
     """Let a function accept ``out`` if PyTorch's ``key`` in the namespace ``name`` does; unchanged otherwise."""
+    function = getattr(function, "direct_form_of", function)
     if key not in OUT[name] or hasattr(function, "has_forms"):
         return function
     names = _other_names(function)
-    made = (None if names else _with_same_parameters(function)) or _with_other_names(function, names, True)
+    made = (None if names else _with_same_parameters(function, True)) or _with_other_names(function, names, True)
     made.__module__, made.__qualname__ = f"retrograd.{name}".rstrip("."), key  # where pickle finds it
     return made
 
@@ -284,9 +306,12 @@ def _other_names(function: Any) -> dict[str, str]:
 
 def _with_other_names(function: Any, names: dict[str, str], out: bool) -> Any:
     """Return the function extended by other parameter names and, if ``out``, by ``out``."""
+    direct: Any = direct_of(function)
 
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
+        if direct is not None and (found := direct(*args, **given)) is not NotImplemented:
+            return found
         if given:
             for other, name in names.items():
                 if other in given:
@@ -301,72 +326,75 @@ def _with_other_names(function: Any, names: dict[str, str], out: bool) -> Any:
             require_bound(function.__name__, inspect.signature(function), args, given)
             raise
 
+    calls_direct(call, direct)
     call.has_forms = True  # type: ignore[attr-defined]
     return call
 
 
-def _one(function: Any) -> Any:
-    def call(p0: Any, *, out: Any = None) -> Any:
-        return function(p0) if out is None else call_with_out(function, out, (p0,), {})
-
-    return call
-
-
-def _two(function: Any) -> Any:
-    def call(p0: Any, p1: Any, *, out: Any = None) -> Any:
-        return function(p0, p1) if out is None else call_with_out(function, out, (p0, p1), {})
-
-    return call
-
-
-def _three(function: Any) -> Any:
-    def call(p0: Any, p1: Any, p2: Any, *, out: Any = None) -> Any:
-        return function(p0, p1, p2) if out is None else call_with_out(function, out, (p0, p1, p2), {})
-
-    return call
-
-
-def _two_and_more(function: Any) -> Any:
-    def call(p0: Any, p1: Any, *rest: Any, p2: Any, out: Any = None) -> Any:
-        if out is None and not rest:
-            return function(p0, p1, p2=p2)
-        return (
-            function(p0, p1, *rest, p2=p2) if out is None else call_with_out(function, out, (p0, p1, *rest), {"p2": p2})
-        )
-
-    return call
-
-
-# (positional parameters, keyword-only parameters, ``*rest`` or not) -> template function
-_TEMPLATES = {(1, 0, 0): _one, (2, 0, 0): _two, (3, 0, 0): _three, (2, 1, 1): _two_and_more}
-
-
-def _with_same_parameters(function: Any) -> Any:
-    """Return a function with the same parameters and ``out``; None for a signature that is not in ``_TEMPLATES``.
+@functools.cache
+def _template(places: int, named: int, rest: bool, out: bool, direct: bool) -> Any:
+    """Return a function that makes forms with so many positional and keyword-only parameters, and ``*rest`` or not.
 
     A call takes a third of the time of a call through ``*args``.
     """
+    by_place = [f"p{at}" for at in range(places)]
+    by_name = [f"p{at}" for at in range(places, places + named)]
+    named_too = [f"{name}={name}" for name in by_name]
+    parameters = [
+        *by_place,
+        *(["*rest"] if rest else ["*"] if named or out else []),
+        *by_name,
+        *(["out"] if out else []),
+    ]
+    given = ", ".join([*by_place, *(["*rest"] if rest else []), *named_too])
+    lines = [f"def make(function, direct, defaults, call_with_out):\n def call({', '.join(parameters)}):"]
+    if out:
+        pairs = ", ".join([f"'{name}': {name}" for name in by_name])
+        args = ", ".join([*by_place, *(["*rest"] if rest else []), ""])
+        lines.append(f"  if out is not None: return call_with_out(function, out, ({args}), {{{pairs}}})")
+    if direct:
+        usual = ["not rest"] * rest + [f"{name} is defaults[{at}]" for at, name in enumerate(by_name)]
+        condition = "".join([f"{each} and " for each in usual])
+        lines.append(f"  if {condition}(found := direct({', '.join(by_place)})) is not NotImplemented: return found")
+    if rest:
+        lines.append(f"  if not rest: return function({', '.join([*by_place, *named_too])})")
+    lines.append(f"  return function({given})\n return call")
+    space: dict[str, Any] = {}
+    exec(compile("\n".join(lines), __file__, "exec"), space)
+    return space["make"]
+
+
+def _with_same_parameters(function: Any, out: bool) -> Any:
+    """Return a function with the same parameters, and ``out`` if asked for; None if it has ``**others``."""
     code = function.__code__
     rest = bool(code.co_flags & inspect.CO_VARARGS)
-    make = _TEMPLATES.get((code.co_argcount, code.co_kwonlyargcount, rest))
-    if make is None or code.co_posonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS:
+    if code.co_posonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS or (rest and not out):
         return None
-    made = make(function)
-    count = code.co_argcount + code.co_kwonlyargcount
+    direct, count = direct_of(function), code.co_argcount + code.co_kwonlyargcount
+    make = _template(code.co_argcount, code.co_kwonlyargcount, rest, out, direct is not None)
+    defaults = function.__kwdefaults__ or {}
     names = code.co_varnames[:count]
+    made = make(
+        function, direct, tuple([defaults.get(name, direct) for name in names[code.co_argcount :]]), call_with_out
+    )
     others: dict[Any, Any] = {
         f"p{at}": name for at, name in enumerate(names)
     }  # constants of the template that name arguments
-    others |= {(key,): (name,) for key, name in others.items()}
+    others |= {tuple([f"p{at}" for at in range(code.co_argcount, count)]): names[code.co_argcount :]}
     made.__code__ = made.__code__.replace(
         co_name=code.co_name,
-        co_varnames=(*names, "out", *code.co_varnames[count : count + rest]),
+        co_varnames=(*names, *made.__code__.co_varnames[count:]),
         co_consts=tuple([others.get(each, each) for each in made.__code__.co_consts]),
     )
     made.__defaults__ = function.__defaults__
-    made.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "out": None}
+    if out or defaults:
+        made.__kwdefaults__ = {**defaults, **({"out": None} if out else {})}
     functools.update_wrapper(made, function)
-    made.has_forms = True
+    calls_direct(made, direct)
+    if out:
+        made.has_forms = True
+    else:
+        made.direct_form_of = function
     return made
 
 

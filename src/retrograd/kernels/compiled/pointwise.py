@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formulas import ACTIVATIONS, FUSED, POINTWISE, Form, form
 from .machine.launch import Kernel, Launch, Map, Part, kernel
-from .machine.plan_tracing import call, is_planned, may_overwrite
+from .machine.plan_tracing import call, is_planned, may_overwrite, model_of
 from .machine.prepared import Argument, FromPlans, Result, prepared
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks, transposition
 from .memory.moves import copy
@@ -58,7 +58,8 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
 
     def planned_run(*values: Any) -> np.ndarray:
         arrays, shape, back, tasks, steps = _planned(values[:operands])
-        launch, y = _launch(arrays), np.empty(shape, np.bool_ if form.truth else arrays[-1].dtype, like=arrays[-1])
+        dtype = np.bool_ if form.truth else arrays[-1].dtype
+        launch, y = _launch(arrays), np.empty(shape, dtype, like=model_of(arrays))
         launch(tasks, *arrays, y, *steps, *values[operands:])
         if not back and len(values) == operands:
             remember(values, arrays, launch, tasks, y, steps)
@@ -68,7 +69,8 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
         needed = values[-results:] if len(values) > operands else all_needed
         arrays, shape, back, tasks, steps = _planned(values[:operands])
         launch = _launch(arrays)
-        found = [np.empty(shape, arrays[-1].dtype, like=arrays[-1]) if need else None for need in needed]
+        model = model_of(arrays)
+        found = [np.empty(shape, arrays[-1].dtype, like=model) if need else None for need in needed]
         some = found[needed.index(True)]  # results that are not needed are not written: any array will do
         targets = [some if each is None else each for each in found]
         launch(tasks, *arrays, *targets, *steps, *values[operands:], *(() if len(values) > operands else needed))

@@ -34,6 +34,7 @@ from ...ops.shape.rearrange import channel_shuffle as channel_shuffle
 from ...ops.shape.rearrange import pixel_shuffle as pixel_shuffle
 from ...ops.shape.rearrange import pixel_unshuffle as pixel_unshuffle
 from ...ops.shape.sliding_windows import *
+from ...ops.signatures import with_direct_forms as _with_direct_forms
 from ...torch_api import missing
 from .attention import *
 from .convolution import *
@@ -45,4 +46,5 @@ __all__ = [
     name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, types.ModuleType)
 ]
 
+_with_direct_forms(globals())
 missing.attach_to_module(__name__)

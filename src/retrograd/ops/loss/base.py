@@ -16,6 +16,7 @@ from ...engine.tensor import Tensor, wrap
 from ...formulas.losses import LOSSES, minus_first
 from ...kernel_set import kernels
 from ..argument_checks import are_floats, as_truth, require_float, require_same, require_tensor
+from ..direct import calls_direct, direct_of
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
 from ..pointwise.pointwise import Gradients, fused_or_composed
@@ -46,9 +47,14 @@ def accepts_size_average(loss: AnyLoss) -> AnyLoss:
     )
     order = [average, *options[:before], reduce_option, *options[before:]]
     names = [p.name for p in order]
+    direct: Any = direct_of(loss)
 
     @functools.wraps(loss)
     def call(*args: Any, size_average: Any = None, reduce: Any = None, **given: Any) -> Any:
+        if direct is not None and size_average is None and reduce is None:
+            found = direct(*args, **given)
+            if found is not NotImplemented:
+                return found
         if len(args) > len(positional):
             more = dict(zip(names, args[len(positional) :], strict=False))
             if len(args) > len(positional) + len(names) or more.keys() & given.keys():
@@ -68,6 +74,8 @@ def accepts_size_average(loss: AnyLoss) -> AnyLoss:
     parameters: list[inspect.Parameter] = [*positional, *(p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in order)]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call_form = f"{loss.__name__}{call.__signature__}"  # type: ignore[attr-defined]
+    calls_direct(call, direct)
+    call.has_forms = True  # type: ignore[attr-defined]
     result: Any = call
     return result
 

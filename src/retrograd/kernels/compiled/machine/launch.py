@@ -46,6 +46,10 @@ _CPYTHON = (  # C functions that its machine code calls
     "PyTuple_New",
     "PyTuple_Size",
     "PyTuple_SetItem",
+    "PyList_GetItem",
+    "PyList_Size",
+    "PyObject_GetAttr",
+    "PyType_GenericAlloc",
     "Py_IncRef",
     "Py_DecRef",
     "PyEval_SaveThread",
@@ -277,7 +281,7 @@ class _Method(ctypes.Structure):
     )
 
 
-_METH_FASTCALL = 0x80
+_METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
 _KINDS = {"int": 1, "float": 2}  # threads_jit.py
 _DTYPES: dict[str, np.dtype[Any]] = {
     "Table": np.dtype(np.int64),
@@ -360,11 +364,15 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     return launch
 
 
-def built_in(name: str, code: int, words: np.ndarray) -> Launch:
-    """The built-in function whose machine code is at an address; it gets the address of the words that describe it."""
+def built_in(name: str, code: int, words: np.ndarray, keywords: bool = False) -> Launch:
+    """The built-in function whose machine code is at an address; it gets the address of the words that describe it.
+
+    keywords: whether the code takes keyword arguments.
+    """
     new_function = ctypes.pythonapi.PyCFunction_NewEx
     new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
-    method = _Method(name.encode(), code, _METH_FASTCALL, None)
+    flags = _METH_FASTCALL | (_METH_KEYWORDS if keywords else 0)
+    method = _Method(name.encode(), code, flags, None)
     forever.extend((words, method))
     function: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
     return function
@@ -454,15 +462,16 @@ class _Pool:
         self.prepared_functions: list[Any] = []  # each a ``Prepared``, with scratch memory for all threads
 
     def native(self, function: str, arguments: int, returns: bool = False) -> int:
-        """Address of a function of threads_jit.py, a C function of 64-bit integers."""
+        """Address of a function of threads_jit.py or prepared_jit.py, a C function of 64-bit integers."""
         if function not in self._native:
             name = f"pool_{function}"
 
             def compile() -> bytes:
-                from . import threads_jit
+                from . import prepared_jit, threads_jit
                 from .compiler import compile_plain
 
-                return b"\n" + compile_plain(getattr(threads_jit, function), arguments, name, returns)
+                module = threads_jit if hasattr(threads_jit, function) else prepared_jit
+                return b"\n" + compile_plain(getattr(module, function), arguments, name, returns)
 
             self._native[function], _ = load(name, compile)
         return self._native[function]
@@ -487,6 +496,11 @@ class _Pool:
     def prepared(self) -> int:
         """Address of ``prepared``."""
         return self._python("prepared")
+
+    @property
+    def operation(self) -> int:
+        """Address of ``operation``."""
+        return self._python("operation", 4)
 
     @cached_property
     def replay(self) -> Launch:

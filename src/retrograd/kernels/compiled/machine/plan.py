@@ -333,6 +333,11 @@ def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     return kept[-1][1]
 
 
+def plan_of_call(function: Callable[..., Any], args: tuple[Any, ...]) -> Plan:
+    """The plan of a function that only this call needs, as ``plan_of`` makes it, without words."""
+    return _made(function, *layout_of((args, {})))[1]
+
+
 def _is_same(a: float, b: float) -> bool:
     """Whether two numbers are equal, also in the sign of 0."""
     return a == b and copysign(1.0, a) == copysign(1.0, b)

@@ -435,6 +435,11 @@ def objects(words: np.ndarray, arrays: Sequence[np.ndarray]) -> Objects:
     return Objects(words, at, tuple([places[int(words[place])] for place in at]))
 
 
+def model_of(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """One of the operands, for ``like=``: an array of the plan if there is one, since others may be constants."""
+    return next((each for each in arrays if type(each) is Planned), arrays[-1])
+
+
 def may_overwrite(y: np.ndarray, *operands: np.ndarray) -> np.ndarray:
     """Return a result that may have the memory of an operand with its layout.
 
@@ -443,6 +448,8 @@ def may_overwrite(y: np.ndarray, *operands: np.ndarray) -> np.ndarray:
     if type(y) is Planned:
         made, target = _planner(), _planner().place(y)
         for x in operands:
+            if type(x) is not Planned:  # a constant
+                continue
             found = made.place(x)
             if found._replace(buffer=target.buffer) == target:
                 made.over.append((target.buffer, found.buffer))

@@ -18,7 +18,7 @@ from ....specs.geometry import AdaptiveWindow, Window
 from . import numpy_abi
 from .launch import Launch, Native, built_in, forever, loading, natives, pool, ready
 
-_PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 512, 4, -1, 7, 67  # as in threads_jit.py
+_TABLE, _PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 11, 512, 4, -1, 8, 67  # as in prepared_jit.py
 _CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)  # these, too
 _MOST_PARAMETERS = 64
 _COPY = Native(0, ("Array", "Array", "int"))
@@ -26,7 +26,9 @@ _LOOK = 1  # tasks of a launch that only looks whether a number is finite
 _EXPONENTS = {4: 0x7F800000, 8: 0x7FF0000000000000}  # bits that are all set in an infinite number or NaN
 _MOST_ARGUMENTS = 10  # whose structure fits 64 bits
 _BY_VALUE = frozenset({bool, int, float, str, type(None)})  # types of options that machine code compares exactly
-_BY_IDENTITY = frozenset({Window, AdaptiveWindow, Options})  # and those of which equal ones are usually the same object
+_BY_IDENTITY = frozenset(  # and those of which equal ones are usually the same object
+    {Window, AdaptiveWindow, Options, *[type(np.dtype(char)) for char in "?bBhilefd"]}
+)
 
 
 class Argument(NamedTuple):
@@ -68,17 +70,23 @@ class Prepared:
             if numpy_abi.fault():
                 return self._other
             words = [id(self._other), id(np.ndarray), numpy_abi.new_like(), pool.address, id(True) * self._flags]
-            self._words = np.array(
-                [*words, *map(id, (int, float, str, tuple, None, self._plain)), *[0] * (_PLACES * _WAYS)], np.int64
-            )
+            words += [*map(id, (int, float, str, tuple, None, self._plain)), *[0] * (_PLACES * _WAYS)]
+            self._words = np.array([*words, *self._more_words()], np.int64)
             forever.append(self)  # machine code holds addresses of what it refers to
             pool.prepared_functions.append(self)
-            return built_in("prepared", pool.prepared, self._words)
+            return self._built_in()
+
+    def _built_in(self) -> Launch:
+        return built_in("prepared", pool.prepared, self._words)
+
+    def _more_words(self) -> list[int]:
+        """Words after the table of entries."""
+        return []
 
     def forget(self) -> None:
         """Drop all entries: the memory of their scratch arrays is for the present number of threads."""
         with loading:
-            self._words[-_PLACES * _WAYS :] = 0
+            self._words[_TABLE : _TABLE + _PLACES * _WAYS] = 0
             self._kept.clear()
 
     def remember(
@@ -98,14 +106,16 @@ class Prepared:
         """
         like = np.broadcast_to(np.zeros((), arrays[0].dtype if dtype is None else dtype), shape)
         if np.empty_like(like).flags.c_contiguous:
-            self.remember_all(arrays, [(launch, tasks, parameters)], [like] * results, results)
+            self.remember_all(*flat(arrays), [(launch, tasks, parameters)], [like] * results, results)
 
     def remember_all(
         self,
-        given: Sequence[Any],
+        leaves: Sequence[Any],
+        structure: int,
         launches: Sequence[tuple[Launch | None, int, Sequence[Any]]],
         made: Sequence[np.ndarray],
         results: int,
+        container: type | None = None,
     ) -> bool:
         """Run these launches (function, tasks, parameters) for arguments of these layouts and with these options.
 
@@ -113,8 +123,9 @@ class Prepared:
         the parameters are the place, the bytes and the exponent bits of a number; if it is not finite, the arrays are
         dropped and the Python function runs.
 
-        made: for each new array another one with its layout; the first ``results`` of them are returned. A negative
-        number of results means that there is nothing to prepare. Returns whether the entry was made.
+        leaves, structure: the arguments as ``flat`` returns them. made: for each new array another one with its layout;
+        the first ``results`` of them are returned. A negative number of results means that there is nothing to prepare.
+        container: the type of tuple that an operation returns. Returns whether the entry was made.
         """
         words: list[int] = []
         for launch, tasks, parameters in launches:
@@ -126,7 +137,6 @@ class Prepared:
             words += kernel, tasks, len(parameters), *chain.from_iterable(sources)
         if self._words.size == 0 or len(made) > _MOST_PARAMETERS:
             return False
-        leaves, structure = _flat(given)
         layouts: list[int] = []
         for value in leaves:
             if isinstance(value, np.ndarray):
@@ -134,10 +144,18 @@ class Prepared:
             else:
                 layouts += _OPTION, id(value)
         begin = _HEADER + len(made) + len(layouts)
-        counts = len(leaves), structure, len(made), results, len(launches), begin
+        counts = (
+            len(leaves),
+            structure,
+            len(made),
+            results,
+            len(launches),
+            begin,
+            0 if container is None else id(container),
+        )
         entry = np.array([0, *counts, *map(id, made), *layouts, *words], np.int64)
         kinds = [value.dtype if isinstance(value, np.ndarray) else value for value in leaves]
-        owner = (entry, [*made], kinds, [*launches])
+        owner = (entry, [*made], kinds, [*launches], container)
         entry[0] = id(owner)
         with loading:
             address = entry.ctypes.data
@@ -146,7 +164,7 @@ class Prepared:
         return True
 
 
-def _flat(given: Sequence[Any]) -> tuple[list[Any], int]:
+def flat(given: Sequence[Any]) -> tuple[list[Any], int]:
     """The arguments, with the elements of tuples in their place, and a number that says which are tuples."""
     leaves: list[Any] = []
     structure = 0
@@ -202,47 +220,65 @@ class FromPlans(Prepared):
         seen = given
         while self._flags and seen and seen[-1] is True:
             seen = seen[:-1]
-        leaves, structure = _flat(seen)
+        leaves, structure = flat(seen)
+        if self.is_usual(leaves, structure):
+            few = len(seen) <= _MOST_ARGUMENTS and len(leaves) < _MOST_PARAMETERS
+            if few and not self._prepare(given, leaves, structure):
+                self.remember_nothing(leaves, structure)
+        return found
+
+    def is_usual(self, leaves: list[Any], structure: int) -> bool:
+        """Whether a call is the one after which these layouts and options are prepared."""
         key: list[Any] = [structure]
         for value in leaves:
             if type(value) is np.ndarray:
                 if value.nbytes > _LARGEST:
-                    return found
+                    return False
                 key += value.shape, value.strides, value.dtype
             elif type(value) in _BY_VALUE:
-                key.append(value)
+                key += type(value), repr(value) if type(value) is float else value  # 1, 1.0 and True; 0.0 and -0.0
             elif type(value) in _BY_IDENTITY:
                 key.append(id(value))
             else:
-                return found
+                return False
         kept = (*key,)
         calls = self._seen.get(kept, 0) + 1
         if calls > 0:
             if len(self._seen) > _MOST_SEEN:
                 self._seen.clear()
-            if calls == _USUAL:
-                few = len(seen) <= _MOST_ARGUMENTS and len(leaves) < _MOST_PARAMETERS
-                if few and not self._prepare(given, seen, leaves):
-                    self.remember_all(seen, [], [], _NOTHING)
-                calls = -_NEVER
-            self._seen[kept] = calls
-        return found
+            self._seen[kept] = -_NEVER if calls == _USUAL else calls
+        return calls == _USUAL
 
-    def _prepare(self, given: tuple[Any, ...], seen: tuple[Any, ...], leaves: list[Any]) -> bool:
+    def remember_nothing(self, leaves: list[Any], structure: int) -> None:
+        """Remember that there is nothing to prepare for these layouts and options."""
+        self.remember_all(leaves, structure, [], [], _NOTHING)
+
+    def _prepare(self, given: tuple[Any, ...], leaves: list[Any], structure: int) -> bool:
         """Remember the launches of a call; False if it does not consist of launches that can be prepared.
 
-        seen: the arguments by which machine code finds it; leaves: the same, with the elements of tuples.
+        leaves, structure: the arguments by which machine code finds it.
         """
         from .plan import plan_of
-        from .plan_tracing import Call as Called
-        from .plan_tracing import Launch as Planned
-        from .plan_tracing import Place, PlanError, Word
+        from .plan_tracing import PlanError
 
         try:
             plan = plan_of(self._function, given, {})
         except PlanError:
             return False
-        returned = plan.results if type(plan.results) is tuple else (plan.results,)
+        return self.remember_plan(plan, leaves, structure)
+
+    def _is_container(self, kind: type) -> bool:
+        """Whether results of this type are several."""
+        return kind is tuple
+
+    def remember_plan(self, plan: Any, leaves: list[Any], structure: int) -> bool:
+        """Remember a plan as ``_prepare`` does."""
+        from .plan_tracing import Call as Called
+        from .plan_tracing import Launch as Planned
+        from .plan_tracing import Place, Word
+
+        container = type(plan.results) if self._is_container(type(plan.results)) else None
+        returned = (plan.results,) if container is None else plan.results
         if plan.results is None:  # it changes an argument
             returned = ()
         sizes = [plan.buffer_bytes(at) for at in range(len(plan.buffers))]
@@ -292,7 +328,7 @@ class FromPlans(Prepared):
         for at, place in parts:
             source = places[place.buffer]._replace(begin=place.begin)
             launches.append((None, 0, [Result(at), source, made[at].nbytes]))
-        return self.remember_all(seen, launches, made, len(returned))
+        return self.remember_all(leaves, structure, launches, made, len(returned), container)
 
 
 def _array_like(place: Any) -> np.ndarray | None:

@@ -1,0 +1,450 @@
+# mypy: ignore-errors
+"""Prepared functions in machine code: found by layouts and options, they allocate their results and launch kernels.
+
+``prepared`` takes arrays and is a kernel; ``operation`` takes tensors and is an operator.
+"""
+
+from __future__ import annotations
+
+from numba import types
+
+from .compiler import helper
+from .threads_jit import (
+    AXES,
+    DATA,
+    EXTENTS,
+    PARAMETERS,
+    STRIDES,
+    TYPE,
+    _call_with,
+    _copy,
+    _drop,
+    _is_of,
+    _release,
+    _take,
+    _to_float,
+    _to_int,
+    bits,
+    call_new_like,
+    new_record,
+    set_word,
+    word,
+)
+
+# words that describe a prepared function: what else to call, the type of arrays, ..., the types of options that are
+# compared by value, ..., what to call where there is nothing to prepare, and PLACES times WAYS entries
+PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TRUE = range(5)
+PREPARED_INT, PREPARED_FLOAT, PREPARED_STR, PREPARED_TUPLE, PREPARED_NONE, PREPARED_PLAIN, PREPARED_TABLE = range(5, 12)
+PLACES, WAYS = 512, 4
+# words of an entry: the arrays that it makes, of which the first are the results (less than none: there is nothing to
+# prepare), the place of its launches, and the type of tuple that an operation returns, or 0. They are followed by a
+# prototype for each of these arrays, then by the arguments: for an array the number of axes, the
+# dtype, and each axis's extent and stride; for an option OPTION and the object. Then come the launches, each with its
+# kernel, tasks and number of parameters, and three words for each parameter: the kind, the value or place, and bytes.
+# Without a kernel it copies bytes, and the parameters are their destination, source and number; or, with one task, it
+# looks at a number, and the parameters are its place, bytes and exponent bits: the entry is of no use if all are set.
+ENTRY_OWNER, ENTRY_GIVEN, ENTRY_STRUCTURE, ENTRY_MADE, ENTRY_RESULTS, ENTRY_LAUNCHES, ENTRY_BEGIN = range(7)
+ENTRY_CONTAINER, ENTRY_PROTOTYPES = 7, 8
+OPTION = -1
+UNFIT = 2  # a number that must be finite is not
+# which arguments are tuples, as a number to this base: 1 for an object, 2 and the length for a tuple
+STRUCTURE = 67
+CONSTANT, OF_ARGUMENT, OF_RESULT = range(3)  # a word, the elements of an argument, those of an array that it makes
+EQUAL = 2  # Python's Py_EQ
+_MULTIPLIER = 0x2545F4914F6CDD1D  # odd, with bits all over it
+# more words of an operation: what it returns where it does not know what to do, and how many unknown calls it still
+# passes on; two words that are 0 in unusual settings, a list that is empty unless operators are interpreted; the object
+# with the mode of each thread, and its attribute; then slots of the mode, of a tensor and of a new tensor
+OPERATION_MISS = PREPARED_TABLE + PLACES * WAYS
+OPERATION_CALLS, OPERATION_USUAL, OPERATION_INTERPRETERS, OPERATION_THREAD, OPERATION_MODE = range(
+    OPERATION_MISS + 1, OPERATION_MISS + 6
+)
+OPERATION_TENSOR, OPERATION_PARAMETER, OPERATION_LIST, OPERATION_FALSE, OPERATION_ARRAY, OPERATION_REQUIRES = range(
+    OPERATION_MISS + 6, OPERATION_MISS + 12
+)
+# the slot that says whether calls are recorded; the number of others that have a usual value, and of those of a new
+# tensor; each with its value
+OPERATION_ENABLED, OPERATION_FLAGS, OPERATION_FIELDS, OPERATION_SLOTS = range(OPERATION_MISS + 12, OPERATION_MISS + 16)
+MOST_ARGUMENTS = 8  # whose structure fits 64 bits
+MOST_ELEMENTS = 8192  # of an array: above that Python's share of the time is small
+
+_new_tuple = types.ExternalFunction("PyTuple_New", types.int64(types.int64))
+_set_item = types.ExternalFunction("PyTuple_SetItem", types.int32(types.int64, types.int64, types.int64))
+_length = types.ExternalFunction("PyTuple_Size", types.int64(types.int64))
+_item = types.ExternalFunction("PyTuple_GetItem", types.int64(types.int64, types.int64))
+_length_of_list = types.ExternalFunction("PyList_Size", types.int64(types.int64))
+_item_of_list = types.ExternalFunction("PyList_GetItem", types.int64(types.int64, types.int64))
+_hash = types.ExternalFunction("PyObject_Hash", types.int64(types.int64))
+_equal = types.ExternalFunction("PyObject_RichCompareBool", types.int32(types.int64, types.int64, types.int64))
+_attribute = types.ExternalFunction("PyObject_GetAttr", types.int64(types.int64, types.int64))
+_allocate = types.ExternalFunction("PyType_GenericAlloc", types.int64(types.int64, types.int64))
+
+
+@helper
+def _mixed(key: int, value: int) -> int:
+    """The next value of a hash."""
+    return (key ^ value) * _MULTIPLIER
+
+
+@helper
+def _place(function: int, key: int) -> int:
+    """Address of the entries that may belong to the layouts with this hash."""
+    return function + 8 * (PREPARED_TABLE + WAYS * (key >> 40 & PLACES - 1))
+
+
+@helper
+def _key_of_option(function: int, key: int, value: int) -> int:
+    """The next value of a hash, for an option."""
+    kind = word(value, TYPE)
+    if kind == word(function, PREPARED_FLOAT):
+        return _mixed(key, bits(_to_float(value)))
+    if kind == word(function, PREPARED_INT) or kind == word(function, PREPARED_STR):
+        return _mixed(key, _hash(value))
+    return _mixed(key, value)
+
+
+@helper
+def _is_same_option(function: int, x: int, y: int) -> bool:
+    """Whether two options are the same: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    if x == y:
+        return True
+    kind = word(x, TYPE)
+    if kind != word(y, TYPE):
+        return False
+    if kind == word(function, PREPARED_FLOAT):
+        return bits(_to_float(x)) == bits(_to_float(y))
+    if kind == word(function, PREPARED_INT) or kind == word(function, PREPARED_STR):
+        return _equal(x, y, EQUAL) == 1
+    return False
+
+
+@helper
+def _fits(function: int, entry: int, arguments: int, count: int, structure: int) -> bool:
+    """Whether the arrays have the layouts of an entry, and the options are its own."""
+    if word(entry, ENTRY_GIVEN) != count or word(entry, ENTRY_STRUCTURE) != structure:
+        return False
+    at = ENTRY_PROTOTYPES + word(entry, ENTRY_MADE)
+    for slot in range(count):
+        x, axes = word(arguments, slot), word(entry, at)
+        if axes == OPTION:
+            if not _is_same_option(function, x, word(entry, at + 1)):
+                return False
+            at += 2
+            continue
+        if word(x, TYPE) != word(function, PREPARED_TYPE) or word(x, AXES) & 0xFFFFFFFF != axes:
+            return False
+        if not _is_of(x, word(entry, at + 1)):
+            return False
+        at += 2
+        for axis in range(axes):
+            if word(word(x, EXTENTS), axis) != word(entry, at) or word(word(x, STRIDES), axis) != word(entry, at + 1):
+                return False
+            at += 2
+    return True
+
+
+@helper
+def _drop_all(objects: int, first: int, end: int) -> None:
+    for place in range(first, end):
+        _drop(word(objects, place))
+
+
+@helper
+def _run_entry(function: int, entry: int, arguments: int, made: int) -> int:
+    """Allocate the arrays of an entry and run its launches; ``made`` gets the results.
+
+    Returns 1, 0 with an exception set, or UNFIT if a number that must be finite is not.
+    """
+    count, results = word(entry, ENTRY_MADE), word(entry, ENTRY_RESULTS)
+    for place in range(count):
+        array = call_new_like(word(function, PREPARED_NEW_LIKE), word(entry, ENTRY_PROTOTYPES + place))
+        if array == 0:
+            _drop_all(made, 0, place)
+            return 0
+        set_word(made, place, array)
+    owner = word(entry, ENTRY_OWNER)
+    _take(owner)  # another thread may replace the entry while this one runs
+    record, done, fit = new_record(), True, True
+    at = entry + 8 * word(entry, ENTRY_BEGIN)
+    for _ in range(word(entry, ENTRY_LAUNCHES)):
+        kernel, tasks, parameters = word(at, 0), word(at, 1), word(at, 2)
+        at += 24
+        for slot in range(parameters):
+            kind, value = word(at, 0), word(at, 1)
+            if kind == OF_ARGUMENT:
+                value = word(word(arguments, value), DATA) + word(at, 2)
+            elif kind == OF_RESULT:
+                value = word(word(made, value), DATA) + word(at, 2)
+            set_word(record, slot, value)
+            at += 24
+        if kernel == 0 and tasks == 0:
+            _copy(word(record, 0), word(record, 1), word(record, 2))
+        elif kernel == 0:
+            exponent = word(record, 2)
+            set_word(record, 3, 0)
+            _copy(record + 24, word(record, 0), word(record, 1))
+            fit = fit and word(record, 3) & exponent != exponent
+        elif done and fit:
+            done = _release(word(function, PREPARED_STATE), kernel, tasks, record)
+    _drop(owner)
+    _drop_all(made, results, count)
+    if done and fit:
+        return 1
+    _drop_all(made, 0, results)
+    return UNFIT if done else 0
+
+
+@helper
+def _results(function: int, made: int, results: int) -> int:
+    """None, the result, or a tuple of several."""
+    if results == 1:
+        return word(made, 0)
+    if results == 0:
+        _take(word(function, PREPARED_NONE))
+        return word(function, PREPARED_NONE)
+    several = _new_tuple(results)
+    if several == 0:
+        _drop_all(made, 0, results)
+        return 0
+    for place in range(results):
+        _set_item(several, place, word(made, place))
+    return several
+
+
+def prepared(owner: int, arguments: int, count: int) -> int:
+    """The built-in function (METH_FASTCALL) that launches what was prepared for arrays of these layouts.
+
+    ``owner`` is a Python integer, the address of the words of the function. Its arguments are arrays, options, which
+    are compared by value if they are numbers or strings, and else by identity, and tuples of these. If PREPARED_TRUE is
+    set, True after the last array is ignored. For unknown layouts or options it calls its ``other``, and where there is
+    nothing to prepare, or a number that should be finite is not, its plain function.
+    """
+    function = _to_int(owner)
+    given, flat = arguments, new_record()
+    last = count
+    while last > 0 and word(given, last - 1) == word(function, PREPARED_TRUE):
+        last -= 1
+    leaves, structure = 0, 0
+    for slot in range(last):
+        x = word(given, slot)
+        length = _length(x) if word(x, TYPE) == word(function, PREPARED_TUPLE) else -1
+        structure = structure * STRUCTURE + length + 2
+        if leaves + max(length, 1) > PARAMETERS or length >= STRUCTURE - 2:
+            return _call_with(word(function, PREPARED_OTHER), given, count, 0)
+        if length < 0:
+            set_word(flat, leaves, x)
+            leaves += 1
+        for at in range(length):
+            set_word(flat, leaves, _item(x, at))
+            leaves += 1
+    key = _mixed(leaves, structure)
+    for slot in range(leaves):
+        x = word(flat, slot)
+        if word(x, TYPE) != word(function, PREPARED_TYPE):
+            key = _key_of_option(function, key, x)
+            continue
+        axes = word(x, AXES) & 0xFFFFFFFF
+        key = _mixed(key, axes)
+        for axis in range(axes):
+            key = _mixed(_mixed(key, word(word(x, EXTENTS), axis)), word(word(x, STRIDES), axis))
+    place = _place(function, key)
+    for way in range(WAYS):
+        entry = word(place, way)
+        if entry == 0:
+            break
+        if _fits(function, entry, flat, leaves, structure):
+            made, results = new_record(), word(entry, ENTRY_RESULTS)
+            status = UNFIT if results < 0 else _run_entry(function, entry, flat, made)
+            if status == UNFIT:
+                return _call_with(word(function, PREPARED_PLAIN), given, count, 0)
+            return _results(function, made, results) if status == 1 else 0
+    return _call_with(word(function, PREPARED_OTHER), given, count, 0)
+
+
+@helper
+def _miss(function: int) -> int:
+    _take(word(function, OPERATION_MISS))
+    return word(function, OPERATION_MISS)
+
+
+@helper
+def _has_values(thing: int, pairs: int, count: int) -> bool:
+    """Whether slots of an object, each listed with its value, have these values."""
+    same = True
+    for pair in range(count):
+        same = same and word(thing, word(pairs, 2 * pair)) == word(pairs, 2 * pair + 1)
+    return same
+
+
+@helper
+def _mode_of_call(function: int) -> int:
+    """1 if calls are recorded, 0 if not, -1 in an unusual setting, -2 with an exception set."""
+    usual = word(function, OPERATION_USUAL)
+    if word(usual, 0) == 0 or word(usual, 1) == 0 or _length_of_list(word(function, OPERATION_INTERPRETERS)) != 0:
+        return -1
+    mode = _attribute(word(function, OPERATION_THREAD), word(function, OPERATION_MODE))
+    if mode == 0:
+        return -2
+    slots, flags = function + 8 * OPERATION_SLOTS, word(function, OPERATION_FLAGS)
+    if not _has_values(mode, slots, flags):
+        enabled = -1
+    else:
+        enabled = 0 if word(mode, word(function, OPERATION_ENABLED)) == word(function, OPERATION_FALSE) else 1
+    _drop(mode)  # the thread keeps it
+    return enabled
+
+
+@helper
+def _leaf(function: int, x: int, enabled: int) -> int:
+    """The array of a tensor, or an option; 0 for what an operation does not take."""
+    kind = word(x, TYPE)
+    if kind == word(function, OPERATION_TENSOR) or kind == word(function, OPERATION_PARAMETER):
+        if enabled and word(x, word(function, OPERATION_REQUIRES)) != word(function, OPERATION_FALSE):
+            return 0
+        array = word(x, word(function, OPERATION_ARRAY))
+        if array == 0 or word(array, TYPE) != word(function, PREPARED_TYPE):
+            return 0
+        return array
+    return 0 if kind == word(function, PREPARED_TYPE) else x
+
+
+@helper
+def _new_tensor(function: int, array: int) -> int:
+    """A new tensor around an array, whose reference it takes."""
+    tensor = _allocate(word(function, OPERATION_TENSOR), 0)
+    if tensor == 0:
+        _drop(array)
+        return 0
+    set_word(tensor, word(function, OPERATION_ARRAY), array)
+    fields = function + 8 * (OPERATION_SLOTS + 2 * word(function, OPERATION_FLAGS))
+    for pair in range(word(function, OPERATION_FIELDS)):
+        value = word(fields, 2 * pair + 1)
+        _take(value)
+        set_word(tensor, word(fields, 2 * pair), value)
+    return tensor
+
+
+@helper
+def _tensors(function: int, made: int, results: int, container: int) -> int:
+    """The results of an operation as tensors."""
+    for place in range(results):
+        tensor = _new_tensor(function, word(made, place))
+        if tensor == 0:
+            _drop_all(made, 0, place)
+            _drop_all(made, place + 1, results)
+            return 0
+        set_word(made, place, tensor)
+    if container == 0:
+        return word(made, 0)
+    is_plain = container == word(function, PREPARED_TUPLE)
+    several = _new_tuple(results) if is_plain else _allocate(container, results)
+    if several == 0:
+        _drop_all(made, 0, results)
+        return 0
+    for place in range(results):
+        _set_item(several, place, word(made, place))
+    return several
+
+
+@helper
+def _known(function: int, flat: int, leaves: int, structure: int) -> int:
+    """The entry for these arguments; 0 if there is none, -1 for large arrays."""
+    key = _mixed(leaves, structure)
+    for slot in range(leaves):
+        x = word(flat, slot)
+        if word(x, TYPE) != word(function, PREPARED_TYPE):
+            key = _key_of_option(function, key, x)
+            continue
+        axes = word(x, AXES) & 0xFFFFFFFF
+        key, size = _mixed(key, axes), 1
+        for axis in range(axes):
+            size *= word(word(x, EXTENTS), axis)
+            key = _mixed(_mixed(key, word(word(x, EXTENTS), axis)), word(word(x, STRIDES), axis))
+        if size > MOST_ELEMENTS:
+            return -1
+    place = _place(function, key)
+    for way in range(WAYS):
+        entry = word(place, way)
+        if entry == 0:
+            return 0
+        if _fits(function, entry, flat, leaves, structure):
+            return entry
+    return 0
+
+
+def operation(owner: int, arguments: int, count: int, names: int) -> int:
+    """The built-in function (METH_FASTCALL and METH_KEYWORDS) of an operator whose result carries no gradient.
+
+    It takes tensors, options, and tuples and lists of these. In every setting that is not usual, if a gradient would be
+    recorded, and for objects of other types it returns NotImplemented: the caller then calls the operator itself. So it
+    does for unknown layouts or options, after it has passed them on to ``other``.
+    """
+    function = _to_int(owner)
+    enabled = _mode_of_call(function)
+    if enabled < 0:
+        return _miss(function) if enabled == -1 else 0
+    named = 0 if names == 0 else _length(names)
+    if count + named > MOST_ARGUMENTS:
+        return _miss(function)
+    flat, leaves, structure = new_record(), 0, enabled
+    for slot in range(count + named):
+        x = word(arguments, slot)
+        kind = word(x, TYPE)
+        is_list = kind == word(function, OPERATION_LIST)
+        length = -1
+        if is_list:
+            length = _length_of_list(x)
+        elif kind == word(function, PREPARED_TUPLE):
+            length = _length(x)
+        structure = (structure * STRUCTURE + length + 2) * 2 + is_list
+        if leaves + named + max(length, 1) > PARAMETERS or length >= STRUCTURE - 2:
+            return _miss(function)
+        for at in range(1 if length < 0 else length):
+            leaf = _leaf(function, x if length < 0 else _item_of_list(x, at) if is_list else _item(x, at), enabled)
+            if leaf == 0:
+                return _miss(function)
+            set_word(flat, leaves, leaf)
+            leaves += 1
+    for at in range(named):
+        set_word(flat, leaves, _item(names, at))
+        leaves += 1
+    structure = structure * STRUCTURE + named
+    entry = _known(function, flat, leaves, structure)
+    if entry == 0 and word(function, OPERATION_CALLS) > 0:
+        set_word(function, OPERATION_CALLS, word(function, OPERATION_CALLS) - 1)
+        return _call_with(word(function, PREPARED_OTHER), arguments, count, names)
+    if entry <= 0 or word(entry, ENTRY_RESULTS) < 0:
+        return _miss(function)
+    made, results, container = new_record(), word(entry, ENTRY_RESULTS), word(entry, ENTRY_CONTAINER)
+    for slot in range(leaves):  # another thread may change a tensor or a list while the kernels run
+        _take(word(flat, slot))
+    status = _run_entry(function, entry, flat, made)
+    _drop_all(flat, 0, leaves)
+    if status != 1:
+        return _miss(function) if status == UNFIT else 0
+    return _tensors(function, made, results, container)
+
+
+def remember(function: int, entry: int) -> int:
+    """Put an entry into the table of a prepared function; return the one that it replaces, or 0."""
+    given = word(entry, ENTRY_GIVEN)
+    key, at = _mixed(given, word(entry, ENTRY_STRUCTURE)), ENTRY_PROTOTYPES + word(entry, ENTRY_MADE)
+    for _ in range(given):
+        axes = word(entry, at)
+        if axes == OPTION:
+            key = _key_of_option(function, key, word(entry, at + 1))
+            at += 2
+            continue
+        key = _mixed(key, axes)
+        at += 2
+        for _ in range(axes):
+            key = _mixed(_mixed(key, word(entry, at)), word(entry, at + 1))
+            at += 2
+    place = _place(function, key)
+    for way in range(WAYS):  # the newest comes first
+        before = word(place, way)
+        set_word(place, way, entry)
+        if before == 0:
+            return 0
+        entry = before
+    return entry
