@@ -64,7 +64,7 @@ def test_a_plan_is_a_table() -> None:
         ((1, 300, 50), (300, 300, 9), {}, "direct", ("", "", "")),
         ((1, 4, 50), (16, 4, 9), {}, "direct", ("", None, "")),
         ((4, 3, 64, 64), (64, 3, 7, 7), {"stride": 2, "padding": 3}, "direct", ("narrow", "fold", "narrow")),
-        ((2, 64, 20, 20), (3, 64, 9, 9), {"padding": 4}, "direct", (None, "narrow", "planar")),
+        ((2, 64, 20, 20), (3, 64, 9, 9), {"padding": 4}, "direct", (None, "narrow", None)),
         ((8, 64, 40, 40), (256, 64, 1, 1), {}, "pointwise", ("line", "line", "")),
         ((16, 5, 5), (32, 16, 1, 1), {}, "pointwise", (None, None, "")),
         ((2, 64, 20, 20), (64, 1, 3, 3), {"groups": 64}, "depthwise", ("", "", "")),
