@@ -251,6 +251,25 @@ def test_line_by_line(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, d
     check(kernels, swapped, Source(np.random.default_rng(2), dtype, (layout,)))
 
 
+# Weight gradients whose taps along H are in one tile, and some whose rows are too many for that.
+TOGETHER = {
+    "first layer": Case(conv_window((9, 23), 3, 2, 1), 3, 3, 6, True),
+    "no padding": Case(conv_window((9, 23), 3), 2, 3, 16, False),
+    "planes of few lines": Case(conv_window((3, 4), 3, 1, 1), 9, 2, 5, False),
+    "taps outside of some planes": Case(conv_window((3, 2, 20), (3, 4, 3), (2, 1, 1), (2, 3, 1)), 2, 2, 7, False),
+    "stride and dilation": Case(conv_window((13, 31), (3, 5), (3, 2), (4, 2), (2, 1)), 2, 1, 8, True),
+    "more taps than a tile has rows": Case(conv_window((12, 30), 7, 1, 3), 2, 3, 9, False),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", TOGETHER)
+def test_taps_in_one_tile(monkeypatch: pytest.MonkeyPatch, name: str, dtype: type) -> None:
+    force(monkeypatch, "narrow", "conv_weight_grad")
+    for layout in ("channels_last", "contiguous"):
+        check(kernels, TOGETHER[name], Source(np.random.default_rng(8), dtype, (layout,)))
+
+
 # A geometry of each form of the forward pass, and of its variants.
 FORMS = {
     "line": ("line", Case(conv_window((40, 41), 1), 2, 40, 70, True)),

@@ -24,7 +24,7 @@ from ....specs.geometry import Window
 from ..machine.microkernel import Tile, dot_tile, packed_tile, tile
 from ..machine.microkernel import term_cycles as _term
 from . import axes, depthwise, direct, fold, narrow, planar, rowwise, winograd
-from .direct_plan import SHORT, is_swapped, sum_cycles
+from .direct_plan import SHORT, is_swapped, sum_cycles, taps_of_tile
 from .winograd_plan import PAIRS, POINTS_OF_TWO, TERMS, blocks_of, partial_sums, points_along
 
 # ---- The temporary memory of the forms of a convolution, and the choice of one that fits a limit --------------------
@@ -263,7 +263,7 @@ def _inside(window: Window, axes: int) -> float:
 def _sum_cycles(form: str, window: Window, positions: int, inputs: int, outputs: int, dtype: str) -> float:
     """Estimated time of a form of the weight gradient for each position of g."""
     groups, taps, copied_axes = window.groups, window.taps, form == "narrow"
-    depth, columns, line = inputs // groups, outputs // groups, window.output[-1]
+    depth, columns, line, together = inputs // groups, outputs // groups, window.output[-1], 1
     shape, copied = tile(dtype, "sums", columns, 2 if line < SHORT else 4), 0.0
     if form == "planar":
         tiles = [-(-extent // most) for extent, most in zip((columns, taps * depth), dot_tile(), strict=True)]
@@ -275,12 +275,14 @@ def _sum_cycles(form: str, window: Window, positions: int, inputs: int, outputs:
         return groups * (sums + added_each + (depth * (lines + more) / lines + columns) * _PLANE)
     if form == "narrow":
         taps, depth = taps // window.kernel[-1], depth * window.kernel[-1]
+        together = taps_of_tile(dtype, depth, columns, line, window.kernel[-2] if window.ndim > 1 else 1)
         if any(window.padding[-1]):
-            copied = taps * inputs * window.stride[-1] / shape.lanes * _COPY
-    terms = sum_cycles(dtype, depth, columns, line, taps)
+            copies = min(taps, window.stride[-2]) if together > 1 else taps
+            copied = copies * inputs * window.stride[-1] / shape.lanes * _COPY
+    terms = sum_cycles(dtype, depth * together, columns, line, taps // together)
     if not copied_axes and is_swapped(dtype, depth, columns, line, positions, taps):
         terms = sum_cycles(dtype, columns, depth, line, taps)
-    return groups * taps * terms * _inside(window, window.ndim - copied_axes) + copied
+    return groups * taps / together * terms * _inside(window, window.ndim - copied_axes) + copied
 
 
 def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> float:

@@ -8,6 +8,7 @@ from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
 from ..machine.microkernel_jit import NO_FINISH, apply_formula_each, finish_of, multiply, multiply_panels, rows_of_tile
 from ..machine.simd import (
     address,
+    ahead,
     ahead_by,
     both,
     counting,
@@ -350,6 +351,7 @@ def _copy_line(x, place, plan, copies, at):  # type: ignore[no-untyped-def]
         store_first(copies, at + i, zero, first - i)
     source, whole = pointer_like(x, place), first + (last - first) // lanes(copies) * lanes(copies)
     for i in range(first, whole, lanes(copies)):
+        ahead(source, i)
         store(copies, at + i, load(source, i - plan[REDUCE.low]))
     if whole < last:
         store_first(copies, at + whole, load_first(source, whole - plan[REDUCE.low], last - whole), last - whole)
@@ -359,11 +361,15 @@ def _copy_line(x, place, plan, copies, at):  # type: ignore[no-untyped-def]
 
 @helper
 def _entries_of_tap(  # type: ignore[no-untyped-def]
-    x, g, plan, a, b, lowest, count, first_row, last_row, scratch, table, copies, own
+    x, g, zeros, plan, a, b, lowest, count, first_row, last_row, scratch, table, copies, own, tags
 ):
-    """The address table of one tap: per row of the output, the addresses of the row and of its input; their number."""
-    entries, of_x = 0, table + plan[REDUCE.swapped]
-    of_g = 2 * table + 1 - of_x
+    """The address table of one tap: per row of the output, the addresses of the row and of its input; their number.
+
+    Or of several taps along H from b on: the addresses of the inputs first, of zeros for padding.
+    """
+    together = plan[REDUCE.taps]
+    entries, of_x, words = 0, table + plan[REDUCE.swapped], together + 1
+    of_g = 2 * table + together - of_x
     height, depth = plan[WINDOW.output + 1], plan[WINDOW.output]
     h = first_row % height
     rest = first_row // height
@@ -372,14 +378,27 @@ def _entries_of_tap(  # type: ignore[no-untyped-def]
     for _ in range(first_row, last_row):
         in_d = d * plan[WINDOW.stride] - plan[WINDOW.padding] + a * plan[WINDOW.dilation]
         in_h = h * plan[WINDOW.stride + 1] - plan[WINDOW.padding + 1] + b * plan[WINDOW.dilation + 1]
-        if 0 <= in_d < plan[WINDOW.extent] and 0 <= in_h < plan[WINDOW.extent + 1] and count > 0:
-            place = address(x) + n * plan[WINDOW.x] + in_d * plan[WINDOW.x + 1] + in_h * plan[WINDOW.x + 2]
-            if plan[REDUCE.copy] > 0:
-                at = own + entries * plan[REDUCE.copy]
-                _copy_line(x, place, plan, copies, at)
-                place = address(offset(copies, at))
-            scratch[of_x + 2 * entries] = place
-            scratch[of_g + 2 * entries] = (
+        some = False
+        for tap in range(together if 0 <= in_d < plan[WINDOW.extent] and count > 0 else 0):
+            place = address(zeros)
+            if 0 <= in_h < plan[WINDOW.extent + 1]:
+                some = True
+                place = address(x) + n * plan[WINDOW.x] + in_d * plan[WINDOW.x + 1] + in_h * plan[WINDOW.x + 2]
+                if plan[REDUCE.copy] > 0:
+                    slot, span, known = entries, plan[REDUCE.span], False
+                    if span > 0:  # other taps and rows read it, too
+                        slot = (n * depth + d) % plan[REDUCE.planes] * span + in_h % span
+                        tag = (n * plan[WINDOW.extent] + in_d) * plan[WINDOW.extent + 1] + in_h
+                        known = scratch[tags + slot] == tag
+                        scratch[tags + slot] = tag
+                    at = own + slot * plan[REDUCE.copy]
+                    if not known:
+                        _copy_line(x, place, plan, copies, at)
+                    place = address(offset(copies, at))
+            scratch[of_x + words * entries + tap] = place
+            in_h += plan[WINDOW.dilation + 1]
+        if some:
+            scratch[of_g + words * entries] = (
                 address(g)
                 + n * plan[WINDOW.g]
                 + d * plan[WINDOW.g + 1]
@@ -481,8 +500,11 @@ def weight_grad(
     row_first, row_last = plan[own + SUM.row_first], plan[own + SUM.row_last]
     size, width, channels = plan[REDUCE.size], plan[REDUCE.width], plan[REDUCE.rows]
     rows_of_c = worker * scratch_words
-    table = rows_of_c + MOST_ROWS
-    taps_h, taps_w = plan[WINDOW.kernel + 1], plan[WINDOW.kernel + 2]
+    slots = plan[REDUCE.span] * plan[REDUCE.planes]
+    tags, table = rows_of_c + MOST_ROWS, rows_of_c + MOST_ROWS + slots
+    taps_h, taps_w = plan[WINDOW.kernel + 1] // plan[REDUCE.taps], plan[WINDOW.kernel + 2]
+    for slot in range(slots):
+        scratch[tags + slot] = -1
     for chunk in range(row_first, row_last, plan[REDUCE.chunk]):
         accumulate = 0 if chunk == row_first else 1
         for tap in range(tap_first, tap_last):
@@ -497,7 +519,21 @@ def weight_grad(
             depth = highest - lowest
             last = min(chunk + plan[REDUCE.chunk], row_last)
             entries = _entries_of_tap(
-                x, g, plan, a_tap, b_tap, lowest, depth, chunk, last, scratch, table, copies, worker * copied
+                x,
+                g,
+                zeros,
+                plan,
+                a_tap,
+                b_tap,
+                lowest,
+                depth,
+                chunk,
+                last,
+                scratch,
+                table,
+                copies,
+                worker * copied,
+                tags,
             )
             lda, ldb, move_x = (
                 stride * plan[WINDOW.x + 3],
@@ -509,17 +545,17 @@ def weight_grad(
             if plan[REDUCE.swapped] != 0:
                 lda, ldb, move_a, move_b, groups_a, groups_b = ldb, lda, 0, move_x, groups_b, groups_a
             if entries == 0:  # the tap reads only padding here: 0 * 0
-                scratch[table] = address(zeros)
-                scratch[table + 1] = address(zeros)
+                for i in range(plan[REDUCE.taps] + 1):
+                    scratch[table + i] = address(zeros)
                 entries, depth, lda, ldb, move_a, move_b = 1, 1, 0, 0, 0, 0
                 groups_a, groups_b, tile_a, tile_b = 0, 0, 0, 0
             tiles = tile_last - tile_first
             parts, following = (group_last - group_first) * tiles, min(last + plan[REDUCE.chunk], row_last)
-            ahead = plan[REDUCE.ahead] != 0 and parts >= _FEW_TILES and following > last
-            ahead = ahead and (c_tap == 0 or tap == tap_first)
+            soon = plan[REDUCE.ahead] != 0 and parts >= _FEW_TILES and following > last
+            soon = soon and (c_tap == 0 or tap == tap_first)
             for group in range(group_first, group_last):
                 for tile in range(tile_first, tile_last):
-                    if ahead:
+                    if soon:
                         part = (group - group_first) * tiles + tile - tile_first
                         _chunk_soon(x, g, plan, own, a_tap, b_tap, tap == tap_first, last, following, part, parts)
                     # a task's first tile reads its part of g first, which is then in L1, as copied lines are

@@ -352,6 +352,9 @@ REDUCE = record(
     copy=1,
     low=1,
     line=1,  # elements of a line of x with its padding, where lines are copied; zeros in front; of x
+    taps=1,  # taps along H whose rows are in one tile
+    span=1,
+    planes=1,  # then: copies of a plane that are kept, and of how many planes
     tasks=1,  # where the tasks begin
     list=0,  # the tasks
 )
@@ -377,6 +380,7 @@ _NEAR = 16 << 10  # bytes of a panel of g that stay in L1 while all tiles read t
 # cycles of a tile of a line besides its terms; of a panel of it; for the launch that transposes sums
 _SUM_LINE, _SUM_PANEL, _TURNING = 20, 6, 6000
 _LEAST_GAIN = 0.1  # of the estimated time, for which rows and columns are swapped
+_MOST_TOGETHER = 9  # taps, one digit of a form of the micro-kernel
 SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
@@ -450,6 +454,12 @@ def sum_cycles(dtype: str, rows: int, columns: int, line: int, taps: int) -> flo
     return found
 
 
+def taps_of_tile(dtype: str, rows: int, columns: int, line: int, taps: int) -> int:
+    """All taps along H if the rows of all fit one tile, so that g is read once, or one: of rows of merged taps."""
+    shape = tile(dtype, "sums", columns, 2 if line < SHORT else 4)
+    return taps if shape.panels == 1 and taps * rows <= shape.rows and taps <= _MOST_TOGETHER else 1
+
+
 @lru_cache(maxsize=4096)
 def is_swapped(dtype: str, rows: int, columns: int, line: int, positions: int, taps: int) -> bool:
     """Whether output channels as rows save more than it takes to transpose the sums of a tap."""
@@ -479,20 +489,25 @@ def reduce_plan(
     if swapped:
         rows, columns = columns, rows
     shape = tile(dtype, "sums", columns, 2 if width < SHORT else 4)
+    together = 1 if line is None else taps_of_tile(dtype, rows, columns, width, axes[1].kernel)
+    rows, taps = rows * together, taps // together
     elements = taps * rows * columns * groups
     work = lines * width * elements
     target_tasks = max(1, min(MOST_PARTS, work // TASK_WORK))
     panel_line = shape.width * size * width
     chunk = max(1, min(lines, _NEAR // panel_line))
-    copy = 0
+    copy = reach = span = planes = 0
     if line is not None:
-        reach = (width - 1) * axes[2].stride * x[3] // size + rows
+        reach = (width - 1) * axes[2].stride * x[3] // size + of_x
         copy = reach if low != 0 or reach > line else 0
+    if together > 1 and copy > 0:  # the lines that a chunk reads, of each plane of the output that it is part of
+        span = (chunk - 1) * axes[1].stride + (axes[1].kernel - 1) * axes[1].dilation + 1
+        planes = 1 + -(-(chunk - 1) // axes[1].output)
     # A task's first tile reads its part of g first, which is then in L1. With one panel, every tile reads x first,
     # unless that was copied, or the loads are the limit: then only the first tap prefetches.
     loads = _load_bound(shape, taps)
     near = (shape.panels > 1 or copy > 0 or loads) and chunk * panel_line <= 2 * _NEAR
-    words = even_product(dtype, "dense", shape, rows, True)
+    words = even_product(dtype, "dense" if together == 1 else f"dense{together}", shape, rows, True)
     tiles = int(words[PRODUCT.tiles])
     parts, most = 1, min(target_tasks, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
     while elements * size <= LARGE_WEIGHTS and 2 * parts <= most:
@@ -520,17 +535,21 @@ def reduce_plan(
         partial=elements * size,
         chunk=chunk,
         product=words,
-        others=even_product(dtype, "near", shape, rows, True) if near else words,
+        others=even_product(dtype, "near", shape, rows, True) if near and together == 1 else words,
         first=int(copy > 0 or loads),
-        ahead=int(copy == 0 and x_bytes + g_bytes > _FAR and work > _FAR_WORK * (x_bytes + g_bytes)),
+        ahead=int(copy == 0 and together == 1 and x_bytes + g_bytes > _FAR and work > _FAR_WORK * (x_bytes + g_bytes)),
         copy=copy,
         low=low,
         line=line or 0,
+        taps=together,
+        span=span,
+        planes=planes,
         tasks=REDUCE.words,
         list=np.concatenate(tasks),
     )
-    zeros = max(shape.rows, shape.panels * shape.width)
-    return Reduce(plan, len(tasks), MOST_ROWS + 2 * chunk, parts, zeros, chunk * copy, swapped)
+    zeros = max(shape.rows, shape.panels * shape.width, reach if together > 1 else 0)
+    scratch = MOST_ROWS + (1 + together) * chunk + span * planes
+    return Reduce(plan, len(tasks), scratch, parts, zeros, max(chunk, span * planes) * copy, swapped)
 
 
 def _ranges(names: Sequence[str], pieces: Sequence[int], extents: Sequence[int], cuts: Sequence[int]) -> dict[str, int]:

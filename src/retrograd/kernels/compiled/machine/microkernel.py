@@ -15,7 +15,8 @@ It comes in three forms, which differ in how the table finds A:
 - ``line``: equally spaced rows, as the pixels of a line: entry e is the address of A_e, B_e is at ``b + e*b_step``.
   More than eight rows need no register each, so that narrow tiles can be tall.
 
-``near_rows`` and ``near`` are the first two for operands in L1: without prefetching.
+``near_rows`` and ``near`` are the first two for operands in L1: without prefetching. ``dense3``: entry e has three
+addresses of A_e, each for a third of the rows i, before that of B_e.
 
 ``rows_pairs`` and ``line_pairs`` are these forms for columns that fill at most half a vector. In a vector of B, each
 number of an even term is beside that of the next term, ``2*ldb`` further are the next two. So a multiply-add adds two

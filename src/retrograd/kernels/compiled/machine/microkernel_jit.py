@@ -42,6 +42,7 @@ from .target import vector_bytes
 _BYTE = ir.IntType(8).as_pointer()
 # Rows of B (and of a dense A) to prefetch. Without it a panel in L2 costs a quarter more.
 _AHEAD = 16
+_FURTHER = 64  # the same of B with several rows of taps: nothing else reads it again
 _CACHE_LINE = 64  # bytes
 _POINTERS = 8  # rows of A, at most, whose addresses fit the registers
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
@@ -131,6 +132,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
     paired, by_line, near = form.endswith("pairs"), form.startswith("line"), form.startswith("near")
     by_rows = "rows" in form
+    # of the dense form: pointers of A in an entry, each for the same number of rows
+    planes = int(form[-1]) if form[-1].isdigit() else 1
     # a row of C; in pairs, a lane of a sum and the next one belong to the same column
     row_of_c = ir.VectorType(element, lanes // 2) if paired else vector
     by_pointer = by_rows or (by_line and rows <= _POINTERS)  # a register for each row of A
@@ -207,7 +210,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     remaining_in_first = builder.select(several, I64(_BLOCK), I64(_ALONE))
     b_pointer = builder.inttoptr(b, _BYTE)
 
-    ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD))
+    ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD if planes == 1 else _FURTHER))
     entry, end = function.append_basic_block("entry"), function.append_basic_block("end")
     builder.branch(entry)
 
@@ -231,8 +234,10 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         a_entry, b_entry = pointer(table, builder.mul(e, I64(8))), at(b_pointer, builder.mul(e, b_step))
         a_rows = [hidden(at(a_entry, builder.mul(lda, I64(i)))) for i in range(rows)] if by_pointer else []
     else:
-        row = at(table, builder.mul(e, I64(16)))
-        a_entry, b_entry = at(pointer(row, 0), b_step), at(pointer(row, 8), b)
+        row = at(table, builder.mul(e, I64(8 * (planes + 1))))
+        a_entry, b_entry = at(pointer(row, 0), b_step), at(pointer(row, 8 * planes), b)
+        origin = builder.ptrtoint(pointer(row, 0), I64)
+        moves = [builder.sub(builder.ptrtoint(pointer(row, 8 * i), I64), origin) for i in range(1, planes)]
 
     # ---- for each k: one row of B, one scalar of each row of A. Unroll k by two: every non-FMA instruction costs one
     # of four issue slots, and fewer of them save up to an eighth.
@@ -260,7 +265,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                 ahead = builder.gep(row_of_b, [ahead_of_b])  # may lie outside of the array
                 for j in range(vectors):
                     builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
-            if not by_rows and not by_line and not near:
+            if not by_rows and not by_line and not near and planes == 1:
                 ahead = builder.gep(column, [ahead_of_a])
                 for i in sorted({*range(0, rows, _CACHE_LINE // size), rows - 1}):
                     builder.call(prefetch, [builder.gep(ahead, [I64(i * size)]), *_SOON])
@@ -270,6 +275,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                     builder.call(prefetch, [builder.gep(a_entry, [builder.add(ahead, I64(line))]), *_SOON])
             for i in range(rows if by_pointer or not by_line else 0):
                 place = at(column, i * size)
+                if i >= rows // planes and not by_pointer:
+                    place = at(at(column, moves[i // (rows // planes) - 1]), i % (rows // planes) * size)
                 if by_pointer:
                     place = at(a_rows[i], builder.mul(builder.add(k, I64(second)), I64(size)))
                 add_row(i, place, rows_of_b[second])
