@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
+from itertools import chain
 from threading import Thread
 from typing import Any
 
@@ -94,6 +96,45 @@ def threads() -> Iterator[None]:
     before = kernels.get_num_threads()
     yield
     kernels.set_num_threads(before)
+
+
+@pytest.mark.parametrize("needs", [(True, True, True, True), (True, False, False, False), (False, True, True, True)])
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [
+        ("lstm", {}),
+        ("lstm", {"projection": 3, "reverse": BOTH, "peephole": True}),
+        ("lstm", {"coupled": True, "clip": (-0.4, 0.2)}),
+        ("gru", {"reverse": BOTH}),
+        ("rnn_tanh", {"bias": False}),
+    ],
+    ids=str,
+)
+def test_small_layers_soon_run_without_python(
+    mode: str, options: dict[str, Any], needs: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launches are the same, and so are the bits, whatever the elements are."""
+    what, given, gradients = layer(mode, options, (3, 2, 5, 7), np.float32, False, True, False)
+    others = [None if array is None else -array for array in given[:3]] + given[3:]
+
+    def run(given: list[Any]) -> list[Any]:
+        *plain, nothing = kernels.recurrent(*given, what, False, False)
+        assert nothing is None
+        *out, saved = kernels.recurrent(*given, what, True, False)
+        *found, of_weights = kernels.recurrent_grad(*gradients, *given, what, saved, needs)
+        assert [array is not None for array in found[:2]] + [of_weights is not None] == [*needs[:2], needs[3]]
+        return [*plain, *out, *found, *chain(*(of_weights or ()))]
+
+    first = run(others)
+    for _ in range(6):
+        run(given)
+    module = import_module("retrograd.kernels.compiled.recurrent.recurrent")  # the package has a function of this name
+    for name in ("_layer", "_layer_grad"):
+        monkeypatch.setattr(module, name, None)
+    for found, expected in zip(run(others), first, strict=True):
+        assert (found is None) == (expected is None)
+        if found is not None:
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.pairwise

@@ -20,8 +20,8 @@ from ..ops.device import DeviceLike
 from ..ops.dtypes.dtype import DTypeLike
 from ..ops.recurrent.arguments import weight_shapes
 from ..ops.recurrent.composed import Masks, draw_masks
-from ..ops.recurrent.recurrent import recurrent_layer
-from ..ops.shape.shape import reshape
+from ..ops.recurrent.fused import of_stack, stacked
+from ..ops.recurrent.recurrent import recurrent_step
 from ..specs.recurrence import Recurrence, Weights, recurrence
 from . import init
 from .arguments import check_ints
@@ -93,20 +93,20 @@ class RNNCellBase(Module):
         if not start_sequence(self):
             self.__dict__["_masks"] = {}
 
-    def _drawn(self, steps: Tensor, first: bool) -> Masks | None:
-        """Return the masks of zoneout and recurrent dropout for a step (1, N, I)."""
+    def _drawn(self, x: Tensor, first: bool) -> Masks | None:
+        """Return the masks of zoneout and recurrent dropout for a step (N, I)."""
         if not self.training or not self.spec.draws:
             return None
         if first:
             self.reset()
         stored = masks_of(self, self._masks) if self.spec.recurrent_dropout else {}
         previous = stored.get("recurrent")
-        if previous is not None and previous.array.shape[1] != steps.array.shape[1]:
+        if previous is not None and previous.array.shape[1] != x.array.shape[0]:
             raise ValueError(
                 f"{type(self).__name__}: the mask of recurrent dropout was drawn for {previous.array.shape[1]} "
-                f"sequences, but this step has {steps.shape[1]}; call reset() at the start of a sequence"
+                f"sequences, but this step has {x.shape[0]}; call reset() at the start of a sequence"
             )
-        masks = draw_masks(steps, self.spec, previous)
+        masks = draw_masks(stacked(x), self.spec, previous)
         if masks is not None and masks.recurrent is not None:
             stored["recurrent"] = masks.recurrent
         return masks
@@ -125,8 +125,7 @@ class RNNCellBase(Module):
             raise ValueError(
                 f"{name}: input.shape={shape}, needs (N, {self.input_size}), or without a batch ({self.input_size},)"
             )
-        batch = shape[0] if len(shape) == 2 else 1
-        reshaped: list[Tensor | None] = []
+        given: list[Tensor | None] = []
         for label, state, width in zip(("h", "c"), states, (spec.output, spec.hidden), strict=False):
             expected = (*shape[:-1], width)
             if state is not None:
@@ -136,21 +135,15 @@ class RNNCellBase(Module):
                     raise ValueError(
                         f"{name}: {label}.shape={state.array.shape}, needs {expected}; input.shape={shape}"
                     )
-                state = reshape(state, 1, batch, width)
-            reshaped.append(state)
+            given.append(state)
+        if len(shape) == 1:
+            input, *given = [None if t is None else stacked(t) for t in (input, *given)]  # type: ignore[assignment]
         weights = self._weights(self._names)
-        steps = reshape(input, 1, batch, shape[-1])
-        _, h, c, _ = recurrent_layer(
-            steps,
-            reshaped[0],
-            reshaped[1] if spec.cells else None,
-            [weights],
-            spec,
-            masks=self._drawn(steps, states[0] is None),
-            name=name,
-        )
-        h = reshape(h, *shape[:-1], spec.output)
-        return h, None if c is None else reshape(c, *shape[:-1], spec.hidden)
+        masks = self._drawn(input, states[0] is None)
+        h, c = recurrent_step(input, given[0], given[1] if spec.cells else None, weights, spec, masks, name)
+        if len(shape) == 1:
+            return of_stack(h), None if c is None else of_stack(c)
+        return h, c
 
     def extra_repr(self) -> str:
         words = [str(self.input_size), str(self.hidden_size), *changed(self, bias=True, nonlinearity="tanh")]

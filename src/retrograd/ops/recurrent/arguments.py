@@ -16,7 +16,15 @@ from ...kernel_set import kernels
 from ...specs.recurrence import Recurrence, Weights
 from ..argument_checks import require_float, require_same
 
-__all__ = ["SegmentLengths", "check_layer", "checked_interval", "checked_lengths", "runs_fused", "weight_shapes"]
+__all__ = [
+    "SegmentLengths",
+    "check_layer",
+    "check_weights",
+    "checked_interval",
+    "checked_lengths",
+    "runs_fused",
+    "weight_shapes",
+]
 
 ALGORITHMS = ("auto", "fused", "composed")
 
@@ -84,13 +92,18 @@ def check_layer(
             )
     if len(weights) != spec.directions:
         raise ValueError(f"{name}: weights of {len(weights)} directions, but the layer has {spec.directions}")
-    shapes, dtype = weight_shapes(spec), x.array.dtype
     for given in weights:
-        for weight, shape in zip(given, shapes, strict=True):
-            if weight is None and shape is None:
-                continue
-            if not isinstance(weight, Tensor) or weight.array.shape != shape or weight.array.dtype is not dtype:
-                _check_weights(name, x, given, shapes, spec)  # the slow check, with the message
+        check_weights(name, x, given, spec)
+
+
+def check_weights(name: str, x: Tensor, given: Weights, spec: Recurrence) -> None:
+    """Raise unless the weights of a direction fit ``spec`` and have the type of x."""
+    shapes, dtype = weight_shapes(spec), x.array.dtype
+    for weight, shape in zip(given, shapes, strict=True):
+        if weight is None and shape is None:
+            continue
+        if not isinstance(weight, Tensor) or weight.array.shape != shape or weight.array.dtype is not dtype:
+            _check_weights(name, x, given, shapes, spec)  # the slow check, with the message
 
 
 def _check_weights(name: str, x: Tensor, given: Weights, shapes: Weights, spec: Recurrence) -> None:

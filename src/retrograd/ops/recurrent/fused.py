@@ -33,6 +33,7 @@ from .composed import Masks, composed
 __all__ = [
     "CheckpointedLayer",
     "RecurrentLayer",
+    "RecurrentStep",
     "array",
     "in_object_array",
     "composed_grad",
@@ -43,6 +44,8 @@ __all__ = [
     "wrapped",
 ]
 
+
+Array = np.ndarray | None
 
 # ---- Fused recurrent layer: one kernel for all steps ----------------------------------------------------------------
 
@@ -87,35 +90,81 @@ class RecurrentLayer(Function):
         needs_grad, upstream = ctx.needs_input_grad, upstream_by_output(upstream, spec, cells)
         if is_grad_enabled():
             return composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needs_grad)
-        gy, ghn, gcn, gcells = map(array, upstream)
-        of_weights, forward = any(needs_grad[6:]), saved[0]
-        if last := not is_graph_retained():
-            ctx.free()  # the kernel overwrites the saved arrays, and the backward pass may fail before freeing them
-        gx, gh0, gc0, found = kernels.recurrent_grad(
-            gy,
-            ghn,
-            gcn,
-            gcells,
-            x.array,
-            array(h0),
-            array(c0),
-            weight_arrays(flat, spec),
-            lengths,
-            spec,
-            forward,
-            (needs_grad[0], needs_grad[1], needs_grad[2], of_weights),
-            last,
+        arguments, given = (x.array, array(h0), array(c0)), [*map(array, upstream)]
+        of_arguments, of_weights = _gradients(ctx, given, saved, arguments, flat, needs_grad[6:])
+        return *map(wrapped, of_arguments), None, None, None, *of_weights
+
+
+class RecurrentStep(Function):
+    """One step of a layer with one direction, for all sequences at once; see ``recurrent_step``.
+
+    x (N, I), h (N, O) and c (N, H) or None -> h and, for an LSTM, c
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, h: Tensor | None, c: Tensor | None, spec: Recurrence, *flat: Tensor) -> Any:
+        save = any(ctx.needs_input_grad)
+        sequence, weights = _in_sequence(x), weight_arrays(flat, spec)
+        _, hn, cn, _, saved = kernels.recurrent(
+            sequence, _in_sequence(h), _in_sequence(c), weights, None, spec, save, False
         )
-        pieces = [None] * len(flat) if found is None else flattened(found, spec)
-        return (
-            wrapped(gx),
-            wrapped(gh0),
-            wrapped(gc0),
-            None,
-            None,
-            None,
-            *[wrapped(piece) if needs else None for piece, needs in zip(pieces, needs_grad[6:], strict=True)],
-        )
+        if save:
+            ctx.save_for_backward(x, h, c, in_object_array(saved), *flat)
+            ctx.options = (None, spec, False)
+            ctx.set_materialize_grads(False)
+        now = wrap(hn.reshape(hn.shape[1:]))
+        return now if cn is None else (now, wrap(cn.reshape(cn.shape[1:])))
+
+    @staticmethod
+    def backward(ctx: Any, gh: Tensor | None, gc: Tensor | None = None) -> tuple[Tensor | None, ...]:
+        """Compute the fused gradient, or the composed one if it must be differentiable."""
+        x, h, c, saved, *flat = ctx.saved_tensors
+        needs_grad, spec = ctx.needs_input_grad, ctx.options[1]
+        if is_grad_enabled():
+            up_h, up_c, h, c = (None if t is None else stacked(t) for t in (gh, gc, h, c))
+            needs = (*needs_grad[:3], False, False, False, *needs_grad[4:])
+            found = composed_grad((None, up_h, up_c, None), stacked(x), h, c, flat, spec, None, False, needs)
+            return *[None if g is None else of_stack(g) for g in found[:3]], None, *found[6:]
+        upstream = (None, _in_sequence(gh), _in_sequence(gc), None)
+        sequence = (_in_sequence(x), _in_sequence(h), _in_sequence(c))
+        of_arguments, of_weights = _gradients(ctx, upstream, saved, sequence, flat, needs_grad[4:])
+        return *[None if g is None else wrap(g.reshape(g.shape[1:])) for g in of_arguments], None, *of_weights
+
+
+def stacked(x: Tensor) -> Tensor:
+    """Return x with a first axis of one element: the only step, or the only direction."""
+    return Reshape.apply(x, (1, *x.array.shape))
+
+
+def of_stack(x: Tensor) -> Tensor:
+    """Return x without its first axis."""
+    return Reshape.apply(x, x.array.shape[1:])
+
+
+def _in_sequence(x: Tensor | None) -> Any:
+    """Return the array of ``stacked(x)``."""
+    return None if x is None else x.array.reshape(1, *x.array.shape)
+
+
+def _gradients(
+    ctx: Any,
+    upstream: Sequence[Array],
+    saved: np.ndarray,
+    arguments: tuple[np.ndarray, Array, Array],
+    flat: Sequence[Tensor],
+    needs_grad: Sequence[bool],
+) -> tuple[tuple[Array, Array, Array], list[Tensor | None]]:
+    """Return the fused gradients of x, h0 and c0, and of the weights that need one: ``needs_grad``."""
+    (lengths, spec, _), (gy, ghn, gcn, gcells), forward = ctx.options, upstream, saved[0]
+    if last := not is_graph_retained():
+        ctx.free()  # the kernel overwrites the saved arrays, and the backward pass may fail before freeing them
+    needs = (*ctx.needs_input_grad[:3], any(needs_grad))
+    gx, gh0, gc0, found = kernels.recurrent_grad(
+        gy, ghn, gcn, gcells, *arguments, weight_arrays(flat, spec), lengths, spec, forward, needs, last
+    )
+    pieces = [None] * len(flat) if found is None else flattened(found, spec)
+    of_weights = [wrapped(piece) if needs else None for piece, needs in zip(pieces, needs_grad, strict=True)]
+    return (gx, gh0, gc0), of_weights
 
 
 def composed_grad(
@@ -207,8 +256,6 @@ def upstream_by_output(upstream: Sequence[Tensor | None], spec: Recurrence, cell
 
 
 # ---- Checkpointed recurrent layer -----------------------------------------------------------------------------------
-
-Array = np.ndarray | None
 
 
 class _Segment(NamedTuple):

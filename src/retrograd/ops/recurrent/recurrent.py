@@ -15,16 +15,15 @@ from ...engine.backward_rules import is_overridden
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...specs.recurrence import GATES, Recurrence, Weights, recurrence
-from ..argument_checks import require_float, require_tensor
+from ..argument_checks import require_float, require_same, require_tensor
 from ..pointwise.arithmetic import add, mul, sub
 from ..pointwise.exponential import sigmoid
 from ..pointwise.piecewise import clamp, relu
 from ..pointwise.trigonometry import tanh
 from ..product.matmul import linear
-from ..shape.shape import Reshape
-from .arguments import check_layer, checked_interval, checked_lengths, runs_fused
+from .arguments import check_layer, check_weights, checked_interval, checked_lengths, runs_fused
 from .composed import Masks, composed, in_evaluation
-from .fused import CheckpointedLayer, RecurrentLayer, flattened
+from .fused import CheckpointedLayer, RecurrentLayer, RecurrentStep, flattened, of_stack, stacked
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
 
@@ -74,7 +73,7 @@ def recurrent_layer(
         spec = in_evaluation(spec)
     every = None if checkpoint is None else checked_interval(name, checkpoint, x.array.shape[0])
     fused = runs_fused(name, spec, algorithm)
-    if interpreters and every is None and is_overridden(linear, sigmoid, tanh, relu, clamp, add, sub, mul):
+    if every is None and _is_overridden():
         fused = False
     if every is None and not fused:
         return composed(x, h0, c0, weights, spec, counts, cells, masks)
@@ -87,6 +86,37 @@ def recurrent_layer(
     if not spec.cells:
         return y, hn, None, None
     return y, hn, rest[0], rest[1] if cells else None
+
+
+def recurrent_step(
+    x: Tensor,
+    h: Tensor | None,
+    c: Tensor | None,
+    weights: Weights,
+    spec: Recurrence,
+    masks: Masks | None = None,
+    name: str = "recurrent_step",
+) -> tuple[Tensor, Tensor | None]:
+    """Apply ``recurrent_layer`` to one step of N sequences: x (N, I), h (N, O) and c (N, H) or None -> h, c.
+
+    The shapes of x, h and c have been checked.
+    """
+    if masks is None and runs_fused(name, in_evaluation(spec), "auto") and not _is_overridden():
+        require_float(name, x, "input")
+        for label, state in (("h0", h), ("c0", c)):
+            if state is not None:
+                require_same(name, "input", x, label, state)
+        check_weights(name, x, weights, spec)
+        found = RecurrentStep.apply(x, h, c, spec, *flattened([weights], spec))
+        return found if spec.cells else (found, None)
+    h, c = (None if state is None else stacked(state) for state in (h, c))
+    _, hn, cn, _ = recurrent_layer(stacked(x), h, c, [weights], spec, masks=masks, name=name)
+    return of_stack(hn), None if cn is None else of_stack(cn)
+
+
+def _is_overridden() -> bool:
+    """Return whether a backward rule replaces an operator of which a layer is composed."""
+    return bool(interpreters) and is_overridden(linear, sigmoid, tanh, relu, clamp, add, sub, mul)
 
 
 # ---- Recurrent cells ------------------------------------------------------------------------------------------------
@@ -191,7 +221,4 @@ def _step(
         nothing = wrap(zeros(rows, x.array.dtype, like=x.array))
         b_ih, b_hh = (nothing if b is None else b for b in (b_ih, b_hh))
     spec = recurrence(name, mode, w_ih.array.shape[1], columns, bias=b_ih is not None)
-    first, last = (None if t is None else Reshape.apply(t, (1, *t.array.shape)) for t in (h, c))
-    steps = Reshape.apply(x, (1, *x.array.shape))
-    y, _, cn, _ = recurrent_layer(steps, first, last, [Weights(w_ih, w_hh, b_ih, b_hh)], spec, name=name)
-    return Reshape.apply(y, y.array.shape[1:]), None if cn is None else Reshape.apply(cn, cn.array.shape[1:])
+    return recurrent_step(x, h, c, Weights(w_ih, w_hh, b_ih, b_hh), spec, name=name)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ....specs.convolution_options import Options
 from ....specs.geometry import AdaptiveWindow, Window
+from ....specs.recurrence import Recurrence
 from . import numpy_abi
 from .launch import Launch, Native, built_in, forever, loading, natives, pool, ready
 
@@ -27,7 +28,7 @@ _EXPONENTS = {4: 0x7F800000, 8: 0x7FF0000000000000}  # bits that are all set in 
 _MOST_ARGUMENTS = 10  # whose structure fits 64 bits
 _BY_VALUE = frozenset({bool, int, float, str, type(None)})  # types of options that machine code compares exactly
 _BY_IDENTITY = frozenset(  # and those of which equal ones are usually the same object
-    {Window, AdaptiveWindow, Options, *[type(np.dtype(char)) for char in "?bBhilefd"]}
+    {Window, AdaptiveWindow, Options, Recurrence, *[type(np.dtype(char)) for char in "?bBhilefd"]}
 )
 
 
@@ -335,4 +336,5 @@ def _array_like(place: Any) -> np.ndarray | None:
     """An array with the layout of a result that NumPy would give a new one, too; None if it does not."""
     like = np.lib.stride_tricks.as_strided(np.zeros(1, place.dtype), place.shape, place.strides)
     new = np.empty_like(like)
-    return like if (new.shape, new.strides) == (place.shape, place.strides) else None
+    steps = zip(place.shape, new.strides, place.strides, strict=True)
+    return new if all(extent == 1 or step == other for extent, step, other in steps) else None

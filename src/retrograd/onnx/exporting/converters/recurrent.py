@@ -11,7 +11,7 @@ import numpy as np
 
 from ....nn.utils.rnn import pack_padded_sequence
 from ....ops.recurrent.arguments import checked_lengths
-from ....ops.recurrent.fused import RecurrentLayer, regrouped
+from ....ops.recurrent.fused import RecurrentLayer, RecurrentStep, regrouped
 from ....specs.recurrence import Recurrence
 from ..tracing import Known
 from ..writer import Value, Writer
@@ -57,6 +57,14 @@ def layer(
         return w.node("Squeeze", found[0], w.ints([1])), *found[1:]
     # (T, D, N, H) -> (T, N, D*H)
     return w.reshape(w.node("Transpose", found[0], perm=[0, 2, 1, 3]), w.results[0].shape), *found[1:]
+
+
+@converter(RecurrentStep)
+def step(w: Writer, x: Value, h: Value | None, c: Value | None, spec: Recurrence, *flat: Value) -> Any:
+    only = w.ints([0])
+    sequence = [None if each is None else w.node("Unsqueeze", each, only) for each in (x, h, c)]
+    _, *found = layer(w, *sequence, None, spec, False, *flat)
+    return tuple(w.node("Squeeze", each, only) for each in found)
 
 
 def _weights(w: Writer, spec: Recurrence, flat: tuple[Value, ...]) -> tuple[Value | None, ...]:
