@@ -27,7 +27,11 @@ PATHS = (
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty compile cache, here and in helper processes; two threads."""
+    begun: set[str] = set()
     monkeypatch.setenv("RETROGRAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(precompile, "_WORTH_A_HELPER", 1)
+    for module in (launch, precompile):
+        monkeypatch.setattr(module, "begun", begun)  # what this process has compiled is in another cache
     before = launch.get_num_threads()
     launch.set_num_threads(2)
     cache._place.cache_clear()
@@ -188,3 +192,23 @@ def test_helpers_compile_while_plans_are_made(folder: Path, helpers: list[subpro
     with compiling_deferred():
         plan_of(_scaled, (handle, np.ones(6, np.float32), 3.0), {})
     assert [helper.poll() is not None for helper in helpers] == [True, True]
+
+
+def test_what_was_needed_at_once_is_not_compiled_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = Kernel("pointwise.scale")
+    monkeypatch.setattr(precompile, "_start", lambda: None)
+    with compiling_deferred():
+        plan_of(_scaled, (handle, np.ones(5, np.float32), 3.0), {})
+        handle.loaded("f")
+        monkeypatch.setattr(precompile, "_compile", None)
+    assert _stored(folder) == {"pointwise_scale_f"}
+
+
+def test_few_kernels_start_no_process(
+    folder: Path, helpers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precompile, "_WORTH_A_HELPER", 3)
+    Compilation(PATHS[:3]).finish()
+    assert not helpers and _stored(folder) == _symbols("f", PATHS[:3])
+    Compilation(PATHS, "d").finish()
+    assert len(helpers) == 1

@@ -250,10 +250,11 @@ def _transformed(
     finish: Finish | None = None,
 ) -> np.ndarray:
     """``w`` is (*R, channels of x, channels of y)."""
-    if not is_planned(x):  # a frozen network keeps the transformed weights of all filters
-        found = _filters(window, x.shape[0], *w.shape[-2:], x.dtype.char, x.strides, y.strides, False)
-        if found is not None:
+    found = _filters(window, x.shape[0], *w.shape[-2:], x.dtype.char, x.strides, y.strides, False)
+    if found is not None:
+        if not is_planned(x):  # a frozen network keeps the transformed weights of all filters
             return _by_filters(x, w, bias, y, turned, finish, found)
+        _ = _some_filters[x.dtype.char]  # a call that is tried to find its kernels will need it
     return _at_once(x, _dense(w), bias, y, window, turned, (y, y) if finish is None else finish)
 
 

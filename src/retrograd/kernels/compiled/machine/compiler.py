@@ -27,10 +27,9 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import types as numba_types
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 from numba.core.typing.templates import AbstractTemplate, infer_global
 
-from .front_end import Compiled, compile_function, context, declare, refresh
+from .front_end import Compiled, compile_function, context, declare, refresh, typing_context
 from .target import target_machine
 
 _T = TypeVar("_T")
@@ -83,8 +82,8 @@ def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]]
 
 def rename(name: Callable[..., Any], function: Any) -> None:
     """Let kernels call ``function`` under the name of another Python object, which may differ outside of kernels."""
-    cpu_target.typing_context.refresh()  # include later registrations
-    infer_global(name, cpu_target.typing_context.resolve_value_type(function))
+    typing_context().refresh()  # include later registrations
+    infer_global(name, typing_context().resolve_value_type(function))
 
 
 def _kinds(body: Callable[..., None]) -> list[str | tuple[str, ...]]:
@@ -104,7 +103,7 @@ def _few_collections() -> Iterator[None]:
     """Collect garbage less often: Numba makes many long-lived objects, and collections take a tenth of the time."""
     before = gc.get_threshold()
     if before[0]:  # 0: the user has switched it off
-        gc.set_threshold(max(before[0], 20_000), max(before[1], 20), *before[2:])
+        gc.set_threshold(max(before[0], 100_000), max(before[1], 20), *before[2:])
     try:
         yield
     finally:

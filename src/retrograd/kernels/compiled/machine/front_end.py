@@ -10,7 +10,7 @@ import itertools
 import operator
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from numba.core.registry import cpu_target
 from numba.core.ssa import reconstruct_ssa
 from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import PreLowerStripPhis
+from numba.core.typing import mathdecl, templates
 from numba.core.typing.templates import AbstractTemplate
 from numba.core.utils import OPERATORS_TO_BUILTINS
 from numba.cpython.builtins import do_minmax
@@ -160,10 +161,27 @@ def _own() -> dict[Any, _Function]:
     return {min: _extreme(operator.lt), max: _extreme(operator.gt), int: _cast_to_int()}
 
 
-class _Typing(numba_typing.Context):  # type: ignore[misc]
-    """Numba's typing context, with the types of functions cached."""
+class _Declarations(templates.RegistryLoader):  # type: ignore[misc]
+    """What Numba and we have declared, without attributes: the first one makes Numba import SciPy, for 0.2 s."""
 
-    _functions_known: dict[Any, _Function]
+    def new_registrations(self, name: str) -> Iterator[Any]:
+        for each in super().new_registrations(name):
+            if not (isinstance(each, type) and issubclass(each, templates._OverloadAttributeTemplate)):
+                yield each
+
+
+class _Typing(numba_typing.Context):  # type: ignore[misc]
+    """Numba's typing context for scalars, with the types of functions cached."""
+
+    def init(self) -> None:
+        self._functions_known: dict[Any, _Function] = {}
+        self._registries[templates.builtin_registry] = _Declarations(templates.builtin_registry)
+
+    def load_additional_registries(self) -> None:
+        self.install_registry(mathdecl.registry)
+
+    def _load_builtins(self) -> None:
+        self.install_registry(templates.builtin_registry)
 
     def resolve_value_type(self, value: Any) -> Any:
         if value is min or value is max or value is int:
@@ -181,18 +199,16 @@ class _Typing(numba_typing.Context):  # type: ignore[misc]
 
 
 @cache
-def _typing() -> Any:
-    context = object.__new__(_Typing)
-    context.__dict__ = cpu_target.typing_context.__dict__  # shared: types learned by either are known to both
-    context._functions_known = {}
-    return context
+def typing_context() -> Any:
+    """The types of functions that kernels call."""
+    return _Typing()
 
 
 class _Inferer(typeinfer.TypeInferer):  # type: ignore[misc]
     """Numba's type inference. A constraint runs again only if a type that it reads has changed, not until none has."""
 
     def __init__(self, function: Any) -> None:
-        super().__init__(_typing(), function, None)
+        super().__init__(typing_context(), function, None)
         self._changed: set[str] = set()
 
     def add_type(self, var: str, tp: Any, loc: Any, unless_locked: bool = False) -> None:
@@ -326,12 +342,19 @@ class _Target(CPUContext):  # type: ignore[misc]
         return _Calls(self)
 
     def load_additional_registries(self) -> None:
-        """Load Numba's functions, once, and after that only new ones: it is called for each function."""
+        """Take up new functions: it is called for each function. Of Numba's, only those of scalars are imported: the
+        others take 0.2 s, since they import SciPy."""
         if not _Target._complete:
-            super().load_additional_registries()
+            from numba.cpython import builtins, iterators, mathimpl, numbers, rangeobj, tupleobj
+
+            _ = builtins, iterators, numbers, rangeobj, tupleobj  # their import declares functions
+            self.install_registry(mathimpl.registry)
             _Target._complete = True
         for registry in list(self._registries):
             self.install_registry(registry)
+
+    def post_lowering(self, module: ir.Module, library: Library) -> None:
+        pass  # Numba adds its reference counts
 
     def call_internal(self, builder: ir.IRBuilder, fndesc: Any, sig: Any, args: Any) -> ir.Value:
         return self.call_internal_no_propagate(builder, fndesc, sig, args)[1]
@@ -348,7 +371,7 @@ class _Target(CPUContext):  # type: ignore[misc]
 def context() -> Any:
     """The target of all functions."""
     found = object.__new__(_Target)
-    options = {"_internal_codegen": _Codegen("retrograd"), "typing_context": _typing()}
+    options = {"_internal_codegen": _Codegen("retrograd"), "typing_context": typing_context()}
     found.__dict__ = cpu_target.target_context.subtarget(**options).__dict__
     found.error_model = create_error_model(OPTIONS["error_model"], found)
     return found

@@ -56,6 +56,7 @@ _CPYTHON = (  # C functions that its machine code calls
     "PyEval_RestoreThread",
 )
 loading = threading.RLock()
+begun: set[str] = set()  # the functions that this process has compiled, or is compiling
 _announced = False
 
 
@@ -90,8 +91,13 @@ def load(name: str, compile: Callable[[], bytes]) -> tuple[int, bytes]:
         note, _, code = (cache.read(name) or b"").partition(b"\n")
         if not is_sound(code, name):
             announce()
-            with known_versions(f"compile {name}"):
-                content = compile()
+            begun.add(name)
+            try:
+                with known_versions(f"compile {name}"):
+                    content = compile()
+            except BaseException:
+                begun.discard(name)
+                raise
             cache.write(name, content)
             note, _, code = content.partition(b"\n")
         return _engine.add(code, name), note

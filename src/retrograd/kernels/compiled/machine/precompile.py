@@ -14,13 +14,15 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Condition, Lock, Thread
 
 from . import cache
-from .launch import Deferred, Kernel, announce, get_num_threads, known_versions, pool, registered, waiting
+from .launch import Deferred, Kernel, announce, begun, get_num_threads, known_versions, pool, registered, waiting
 from .plan import Plan
 
 Progress = Callable[[int, int], None]
+_WORTH_A_HELPER = 8  # kernels more than one, since a helper starts in the time of four
 
 
 def warmup(dtypes: str = "fd", progress: Progress | None = None) -> int:
@@ -78,7 +80,8 @@ class Compilation:
         self._progress: Progress | None = None
         self._helpers: list[subprocess.Popen[str]] = []
         self._threads: list[Thread] = []
-        for _ in range((get_num_threads() if is_open else min(get_num_threads(), self.total)) - 1):
+        most = get_num_threads() - 1
+        for _ in range(most if is_open else min(most, (self.total - 1) // _WORTH_A_HELPER)):
             if helper := _start():
                 self._helpers.append(helper)
                 self._threads.append(Thread(target=self._employ, args=(helper,), daemon=True))
@@ -128,16 +131,24 @@ class Compilation:
             helper.wait()
 
     def _take(self, end: Callable[[], tuple[Kernel, str]]) -> tuple[Kernel, str] | None:
-        try:
-            return end()
-        except IndexError:
-            return None
+        while True:
+            try:
+                kernel, dtype = end()
+            except IndexError:
+                return None
+            if kernel.symbol(dtype) not in begun:
+                return kernel, dtype
+            self._count()  # this process needed it at once
 
     def _awaited(self) -> tuple[Kernel, str] | None:
         """A kernel for a helper; while more may be added, it waits for one."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue or not self._is_open)
-        return self._take(self._queue.pop)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or not self._is_open)
+                is_open = self._is_open
+            task = self._take(self._queue.pop)
+            if task is not None or not is_open:
+                return task
 
     def _count(self) -> None:
         with self._lock:
@@ -165,7 +176,11 @@ def _start() -> subprocess.Popen[str] | None:
     """A helper process, or None where there can be none."""
     if getattr(sys, "frozen", False):  # the executable is the whole program, not Python
         return None
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    package, root = __name__.partition(".")[0], str(Path(__file__).parents[3])
+    code = (  # without the modules of the package that compile nothing, which take half of the time to import
+        f"import sys, types; sys.path[:] = {sys.path!r}; package = types.ModuleType({package!r}); "
+        f"package.__path__ = [{root!r}]; sys.modules[{package!r}] = package; from {__name__} import serve; serve()"
+    )
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     place = {**os.environ, "RETROGRAD_CACHE_DIR": str(cache.folder())}  # the folder may belong to this process alone
     try:
@@ -183,3 +198,4 @@ def serve() -> None:
         path, dtype = line.split()
         _compile(Kernel(path), dtype)
         print(path, flush=True)
+    os._exit(0)  # at once: Python and LLVM would free their memory first, and the parent waits
