@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import naive
 from comparison import FORMULAS, assert_equal, assert_sums, clamped, run
 from retrograd.formulas import POINTWISE
+from retrograd.kernels.compiled.convolution import algorithm
+from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
 from retrograd.specs.convolution_options import AUTO, Options
-from retrograd.specs.geometry import Window, pool_window
+from retrograd.specs.geometry import Window, conv_window, pool_window
 from strategies import Case, Source
 
 Trio = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -166,3 +169,66 @@ def terms_of(case: Case) -> tuple[int, int, int]:
 def can_be_transformed(window: Window) -> bool:
     """Whether an algorithm that rounds more than sums do, such as Winograd's, may have been used."""
     return window.groups == 1 and max(window.kernel) >= 3
+
+
+def plain(window: Window, batch: int, inputs: int, outputs: int, dtype: type, seed: int = 0) -> tuple[Case, Source]:
+    source = Source(np.random.default_rng(seed), dtype, ("channels_last", "contiguous", "channels_last"))
+    return Case(window, batch, inputs, outputs, False), source
+
+
+def force(monkeypatch: pytest.MonkeyPatch, form: str, *jobs: str) -> None:
+    choose = algorithm.choose
+    monkeypatch.setattr(compiled_convolution, "choose", lambda job, *args: form if job in jobs else choose(job, *args))
+
+
+# A geometry of each form of the forward pass, and of its variants.
+FORMS = {
+    "line": ("line", Case(conv_window((40, 41), 1), 2, 40, 70, True)),
+    "line of pairs": ("line", Case(conv_window((40, 41), 1), 2, 43, 4, True)),
+    "line, the last panel in pairs": ("line", Case(conv_window((40, 41), 1), 2, 37, 36, True)),
+    "line of one panel": ("line", Case(conv_window((40, 41), 1), 2, 40, 16, False)),
+    "direct": ("direct", Case(conv_window((7, 9), 3, 2, 1), 2, 20, 37, True)),
+    "direct in parts": ("direct", Case(conv_window((5, 5), 3, 2, 1), 2, 400, 40, True)),
+    "direct in parts, one tap": ("direct", Case(conv_window((3, 3), 1), 1, 450, 400, True)),
+    "direct in parts, groups": ("direct", Case(conv_window((3, 2), 3, 1, 1, groups=2), 1, 260, 300, False)),
+    "direct in pairs": ("direct", Case(conv_window((17, 19), 3, 2, 1), 3, 71, 5, True)),
+    "direct, the last panel in pairs": ("direct", Case(conv_window((17, 19), 3, 2, 1), 3, 71, 36, True)),
+    "direct in groups": ("direct", Case(conv_window((7, 9), 3, 1, 1, 1, 3), 2, 30, 60, True)),
+    "narrow": ("narrow", Case(conv_window((9, 30), 5, 2, 2), 2, 3, 37, True)),
+    "narrow in blocks": ("narrow", Case(conv_window((9, 30), 5, 1, 2), 2, 16, 20, False)),
+    "narrow with groups of taps": ("narrow", Case(conv_window((9, 30), 9, 1, 4), 2, 3, 6, True)),
+    "narrow in groups": ("narrow", Case(conv_window((9, 30), 3, 1, 1, 1, 3), 2, 21, 39, True)),
+    "planar": ("planar", Case(conv_window((9, 30), 3, 1, 1), 2, 17, 3, True)),
+    "planar in blocks": ("planar", Case(conv_window((21, 200), 3, 1, 1), 1, 30, 5, True)),
+    "planar of short lines": ("planar", Case(conv_window((9, 8), 1), 2, 17, 3, True)),
+    "planar in groups": ("planar", Case(conv_window((9, 30), 3, 1, 1, 1, 5), 2, 15, 10, True)),
+    "depthwise": ("depthwise", Case(conv_window((9, 30), 3, 1, 1, 1, 37), 2, 37, 37, True)),
+    "depthwise of few": ("depthwise", Case(conv_window((9, 30), 3, 2, 1, 1, 3), 2, 3, 3, True)),
+    "depthwise of many": ("depthwise", Case(conv_window((3, 3), 3, 1, 1, 1, 790), 1, 790, 790, True)),
+    "winograd": ("winograd", Case(conv_window((13, 14), 3, 1, 1), 3, 35, 40, True)),
+    "winograd of one image": ("winograd", Case(conv_window((22, 23), 3, 1, 1), 1, 17, 64, True)),
+    "winograd of five taps": ("winograd", Case(conv_window((13, 14), 5, 1, 2), 2, 9, 19, True)),
+    "winograd of residues": ("winograd", Case(conv_window((13, 14), 3, 1, 2, 2), 2, 9, 19, True)),
+    "winograd in space": ("winograd", Case(conv_window((3, 8, 9), 3, 1, 1), 2, 9, 19, True)),
+    "nothing": ("direct", Case(conv_window((7, 9), 3, 2, 1), 0, 20, 37, True)),
+}
+
+# And of the input gradient, some with positions that no tap reaches.
+FORMS_OF_GRADIENT = {
+    "line": ("line", Case(conv_window((20, 21), 1), 2, 40, 70, True)),
+    "direct": ("direct", Case(conv_window((7, 9), 3, 2, 1), 2, 20, 37, True)),
+    "direct in parts": ("direct", Case(conv_window((5, 5), 3, 2, 1), 2, 40, 400, False)),
+    "direct with gaps": ("direct", Case(conv_window((8, 9), 1, (2, 3)), 2, 17, 12, True)),
+    "direct, filled": ("direct", Case(conv_window((30, 31), 2, 11, 1), 2, 9, 5, True)),
+    "narrow": ("narrow", Case(conv_window((9, 30), 5, 2, 2), 2, 3, 37, True)),
+    "narrow with gaps": ("narrow", Case(conv_window((9, 30), 2, 3), 2, 3, 6, False)),
+    "planar": ("planar", Case(conv_window((9, 30), 3, 1, 1), 2, 3, 17, True)),
+    "depthwise": ("depthwise", Case(conv_window((9, 30), 3, 2, 1, 1, 37), 2, 37, 37, True)),
+    "depthwise, filled": ("depthwise", Case(conv_window((30, 31), 2, 11, 1, 1, 5), 2, 5, 5, True)),
+    "winograd": ("winograd", Case(conv_window((13, 14), 3, 1, 1), 3, 35, 40, True)),
+    "winograd by phases": ("winograd", Case(conv_window((13, 14), 4, 2, 1), 2, 9, 19, True)),
+    "winograd of residues": ("winograd", Case(conv_window((13, 14), 3, 1, 2, 2), 2, 9, 19, False)),
+    "fold": ("fold", Case(conv_window((12, 26), 4, 2, 1), 2, 3, 20, True)),
+    "fold with gaps": ("fold", Case(conv_window((9, 14), 2, (3, 4), ((0, 0), (3, 2))), 2, 5, 6, False)),
+    "nothing": ("direct", Case(conv_window((7, 9), 3, 2, 1), 0, 20, 37, True)),
+}

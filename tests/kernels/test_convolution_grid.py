@@ -194,6 +194,8 @@ def check_not_finite(number: int, count: int, positions: int) -> None:
         x, w, g = (numbers(source.rng, shape, source.dtype) for shape in shapes)
         for array in (x, g):
             plant(array, source.rng)
+        if n % 2:
+            plant(w, source.rng)
         x, w, g = (LAYOUTS[turn](array) for turn, array in zip(source.turns, (x, w, g), strict=True))
         with np.errstate(all="ignore"):
             expected = by_loops((x, w, g), case.window)

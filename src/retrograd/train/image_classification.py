@@ -261,6 +261,7 @@ DEFAULTS = {
 
 # Kernels used in training. All cores compile them, from both ends of the tuple, where the slow ones are, by module.
 _KERNELS = (
+    "convolution.borders.fill",
     "convolution.direct.gather",
     "convolution.direct.weight_grad",
     "convolution.direct.add_partials",
@@ -311,6 +312,7 @@ _KERNELS = (
 # used only in the report, to explain gradients: for float32, and for float64 in the numerical gradients
 _REPORT_KERNELS = (
     (
+        "convolution.borders.fill",
         "convolution.planar.gather",
         "convolution.winograd.filters",
         "normalization.channel_backward",
@@ -323,6 +325,7 @@ _REPORT_KERNELS = (
         "pointwise.sqrt",
     ),
     (
+        "convolution.borders.fill",
         "convolution.direct.gather",
         "convolution.narrow.conv",
         "convolution.rowwise.conv",

@@ -2,7 +2,8 @@
 
 Tap r of output o reads input position i = o*stride + r*dilation - lo. In the padded input, with P = lo + I + hi
 positions, that is o*stride + r*dilation. For one tap and all outputs it is a strided slice, so every kernel of a window
-is a loop over its taps with whole-array statements inside.
+is a loop over its taps with whole-array statements inside. (An infinite weight or gradient times a zero of the padding
+is NaN here; the compiled kernels leave such products out.)
 
     T(x, w, g) = sum over n, k, c, r, o of x[n, c, i] w[k, c, r] g[n, k, o],    i = o*stride + r*dilation - lo
 

@@ -23,7 +23,7 @@ from ....specs.convolution_options import Options, suits
 from ....specs.geometry import Window
 from ..machine.microkernel import Tile, dot_tile, packed_tile, tile
 from ..machine.microkernel import term_cycles as _term
-from . import axes, depthwise, direct, fold, narrow, planar, rowwise, winograd
+from . import axes, borders, depthwise, direct, fold, narrow, planar, rowwise, winograd
 from .direct_plan import SHORT, is_swapped, sum_cycles, taps_of_tile
 from .winograd_plan import PAIRS, POINTS_OF_TWO, TERMS, blocks_of, partial_sums, points_along
 
@@ -231,7 +231,7 @@ _REDUCE, _DOT = 4, 20  # a sum of the lanes of a register, added to memory; a ti
 _MISS_PANELS = 4
 # a cache line of a result of more bytes than these, which is not prefetched, and if its positions are written in turns
 _MISS, _CACHED, _MISS_APART = 5, 1 << 20, 24
-_CALL, _CHECK = 6000, 9000  # a kernel; the look at an input gradient for numbers that are not finite
+_CALL, _CHECK = 6000, 4500  # a kernel; the look at borders for numbers that are not finite
 # factors of tiles and planes of a group, which read and write parts of cache lines; "narrow" takes all groups of a line
 _OF_GROUPS, _PLANES_OF_GROUPS = 1.25, 1.3
 _TILE_OF_POINT, _TILE_OF_SUMS = 43, 20  # a tile of a product of Winograd's transforms, for so many terms
@@ -364,7 +364,7 @@ def _direct_forms(
         found.append("fold")
     if narrow.applies(window, gradient, inputs, outputs, dtype):
         found.append("narrow")
-    check = _CHECK if gradient and window.taps > 1 else 0
+    check = _CHECK if borders.reads_padding(window, gradient) else 0
     return {form: check + _cycles(form, job, window, *shape) for form in found}
 
 

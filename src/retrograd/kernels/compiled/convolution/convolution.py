@@ -8,8 +8,6 @@ arrays in another order are copied into this one first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from itertools import product
 from math import inf, prod
 from typing import Any
 
@@ -33,6 +31,7 @@ __all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_input_grad_clamp", "co
 _GATHERS: dict[str, Callable[..., np.ndarray]] = {
     "direct": direct.gather,
     "depthwise": depthwise.gather,
+    "narrow": narrow.gather,
     "planar": planar.gather,
 }
 
@@ -107,7 +106,8 @@ def conv_max_pool(
         if choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense) == "planar":
             y = empty((batch, *pool.output, outputs), x.dtype, x)
             finish = None if given is None else finish_arrays(y, given)
-            return planar.gather(x, w, direct.dense(bias), y, window, False, finish, halved=True)
+            w, bias = _whole(w), direct.dense(bias)
+            return planar.gather(x, w, bias, y, window, False, finish, halved=True)
     return max_pool_values(_conv(x, w, bias, window, options, given), pool)
 
 
@@ -134,12 +134,12 @@ def _conv(
     x, dense = _read(x)
     form = choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense)
     bias = direct.dense(bias)
-    if form == "narrow":
-        return narrow.gather(_lines(x), _whole(w), bias, y, window, False, finish)
     if form == "winograd":
         return winograd.conv(x, w, bias, y, window, finish)
+    w = _whole(w)
     if form == "line":
-        return rowwise.pointwise(x, _whole(w), bias, y, finish)
+        return rowwise.pointwise(x, w, bias, y, finish)
+    x = _lines(x) if form == "narrow" else x
     return _GATHERS[form](x, w, bias, y, window, False, finish)
 
 
@@ -190,68 +190,11 @@ def _input_grad(
         return winograd.input_grad(g, w, bias, gx, window, finish)
     if form == "fold":
         return fold.input_grad(g, w, bias, gx, window, finish)
+    w = _whole(w)
     if form == "line":
-        return rowwise.pointwise(g, _whole(w).swapaxes(0, 1), bias, gx, finish)
-    if form == "narrow":
-        narrow.gather(_lines(g), _whole(w), bias, gx, window, True, finish)
-    else:
-        _GATHERS[form](g, w, bias, gx, window, True, finish)
-    return gx if form == "depthwise" else _existing(gx, g, w, bias, window, given)
-
-
-def _existing(
-    gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, given: Given | None
-) -> np.ndarray:
-    """Return ``gx``; if w is not finite, recompute it without the products of taps and missing outputs.
-
-    The kernels read zeros for missing outputs, and 0 * NaN is NaN. A NaN in w then shows in the positions tested, which
-    together use every tap. Clamps and formulas make finite numbers of infinite ones, so w itself is tested then.
-    """
-    place = _corner(window)
-    if place is not None:
-        residual, low, high, formula, numbers = given or (None, -inf, inf, None, ())
-        tested = gx[place] if (low, high, formula) == (-inf, inf, None) else w
-        unless_finite(tested, _of_existing_outputs, gx, g, w, bias, window, residual, low, high, formula, numbers)
-    return gx
-
-
-def _of_existing_outputs(
-    gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, *given: Any
-) -> None:
-    """Fill ``gx`` with the products of taps and existing outputs, and what follows them, if w is not finite."""
-    if np.isfinite(w).all():
-        return
-    groups, images, columns = window.groups, g.shape[0], w.shape[1]
-    gx[...] = 0 if bias is None else bias.reshape(-1, *[1] * window.ndim)
-    taps = w.reshape(*w.shape[:2], -1)
-    sizes = window.input, window.output, window.stride, window.dilation, window.padding
-    with np.errstate(all="ignore"):
-        for at_tap, tap in enumerate(product(*map(range, window.kernel))):
-            read: list[Any] = [...]
-            written: list[Any] = [...]
-            for r, i, o, s, d, (low, _) in zip(tap, *sizes, strict=True):
-                first = max(0, -((r * d - low) // s))
-                end = min(o, (i - 1 + low - r * d) // s + 1)
-                at = first * s + r * d - low
-                read.append(slice(first, max(first, end)))
-                written.append(slice(at, at + max(0, end - first - 1) * s + 1, s))
-            part = g[tuple(read)]
-            if part.size == 0:
-                continue
-            matrix = taps[..., at_tap].reshape(groups, -1, columns).swapaxes(1, 2)
-            product_of_tap = matrix @ part.reshape(images, groups, matrix.shape[2], -1)
-            gx[tuple(written)] += product_of_tap.reshape(images, -1, *part.shape[2:])
-        finish_by_numpy(gx, (*given,))
-
-
-@lru_cache(maxsize=4096)
-def _corner(window: Window) -> tuple[int | slice, ...] | None:
-    """Positions of the first image of an input gradient that together use every tap; None if there is one tap."""
-    if window.taps == 1:
-        return None
-    if max(window.stride) == 1:
-        return (0, slice(None), *(0,) * window.ndim)
-    return (0, slice(None), *(slice(min(s, i)) for s, i in zip(window.stride, window.input, strict=True)))
+        return rowwise.pointwise(g, w.swapaxes(0, 1), bias, gx, finish)
+    g = _lines(g) if form == "narrow" else g
+    return _GATHERS[form](g, w, bias, gx, window, True, finish)
 
 
 def _only_bias(bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from ..memory.layout import fill, nested_strides, usual_strides
 from ..memory.moves import copy
 from ..memory.packing import pack_weights, packed_elements, whole_steps, zeros_of
 from .axes import merge_window, three_axes, three_strides
+from .borders import border_words, correct
 from .direct_plan import REDUCE, REDUCE_TASK, Gather, Reduce, gather_plan, reduce_plan
 
 # ---- The partial sums of a weight gradient, one for each part of the work -------------------------------------------
@@ -58,8 +59,9 @@ def _gather_plan(
     dtype: str,
     source: tuple[int, ...],
     target: tuple[int, ...],
-) -> tuple[Gather, tuple[int, ...], np.ndarray]:
-    """The plan, the sizes and steps by which the weights are packed (none: read in place), and a row of zeros."""
+) -> tuple[Gather, tuple[int, ...], np.ndarray, np.ndarray | None]:
+    """The plan, the sizes and steps by which the weights are packed (none: read in place), a row of zeros, and the
+    words by which borders are corrected."""
     size, groups = 4 if dtype == "f" else 8, window.groups
     outputs, inputs = w_shape[0] // groups, w_shape[1]
     output_step, input_step, *steps = (stride // size for stride in w_strides)
@@ -82,7 +84,8 @@ def _gather_plan(
         outputs * output_step,
     )
     packing = () if plan.given else (depth, columns, depth_step, column_step, groups, outputs * output_step)
-    return plan, packing, zeros_of(plan.zeros, dtype)
+    words = border_words(window, gradient, batch, w_shape, w_strides, dtype, source, target)
+    return plan, packing, zeros_of(plan.zeros, dtype), words
 
 
 def dense(bias: np.ndarray | None) -> np.ndarray | None:
@@ -106,11 +109,10 @@ def gather(
     dtype = source.dtype.char
     if not whole_steps(w.strides, w.itemsize):
         w = np.ascontiguousarray(w, like=w)
-    plan, packing, zeros = _gather_plan(
+    plan, packing, zeros, borders = _gather_plan(
         window, gradient, source.shape[0], w.shape, w.strides, dtype, source.strides, target.strides
     )
-    if packing:
-        w = pack_weights(w, plan.taps, *packing, shape=plan.shape)
+    weights = pack_weights(w, plan.taps, *packing, shape=plan.shape) if packing else w
     scratch, packed = per_thread(plan.scratch, "i8"), per_thread(plan.packed, dtype)
     init = zeros if bias is None else bias
     if plan.filled:  # positions that no tap reaches; + 0, because their empty sum turns -0 into 0
@@ -118,7 +120,7 @@ def gather(
     _gather[dtype](
         plan.tasks,
         source,
-        w,
+        weights,
         plan.taps,
         init,
         target,
@@ -130,6 +132,8 @@ def gather(
         plan.scratch,
         *(finish or (target, target)),
     )
+    if borders is not None:
+        correct(borders, source, w, bias, target, finish)
     return target
 
 
@@ -213,7 +217,7 @@ def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: s
     w_strides = nested_strides((*window.kernel, depth, outputs), size, (last + 1, last, *range(last)))
     source = usual_strides(batch, inputs, window.input, size)
     target = usual_strides(batch, outputs, window.output, size)
-    plan, packing, _ = _gather_plan(
+    plan, packing, *_ = _gather_plan(
         window,
         gradient,
         batch,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
-from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
+from ..machine.microkernel import MOST_ROWS, PRODUCT, ROW_SLOTS
 from ..machine.microkernel_jit import NO_FINISH, apply_formula_each, finish_of, multiply, multiply_panels, rows_of_tile
 from ..machine.simd import (
     address,
@@ -24,6 +24,7 @@ from ..machine.simd import (
     within,
 )
 from ..memory.packing_jit import pack_block
+from .borders_jit import are_finite
 from .direct_plan import GATHER, GATHER_TASK, PHASE, REDUCE, WALK, WINDOW
 from .direct_plan import REDUCE_TASK as SUM
 
@@ -149,6 +150,24 @@ def taps_inside(plan, phase, scratch, coordinates, rows):  # type: ignore[no-unt
 
 
 @helper
+def show_left_out(plan, weights, at, panel, first, last, taps, place):  # type: ignore[no-untyped-def]
+    """Write NaN to a place of the result if a weight of the taps left out is not finite, so that borders.py sees it.
+
+    ``at``: the address of the weights of the first tap.
+    """
+    width, depth, step = plan[GATHER.width], plan[GATHER.depth], plan[GATHER.weight_row] // plan[GATHER.size]
+    count = width  # of packed weights, whose last panel is filled up with zeros
+    if step != width:
+        count = min(width, plan[GATHER.columns] - panel * width)
+    if plan[GATHER.paired] != 0 and panel == plan[GATHER.panels] - 1:  # a vector holds two rows
+        depth, step, count = (depth + 1) // 2, 2 * step, lanes(weights)
+    for tap in range(taps):
+        row = pointer_like(weights, at + tap * plan[GATHER.entry_step])
+        if (tap < first or tap >= last) and not are_finite(row, depth, step, count):
+            pointer_like(weights, place)[0] = float("nan")
+
+
+@helper
 def position_of(plan, phase, pixel):  # type: ignore[no-untyped-def]
     """The coordinates (n, d, h, w) of a pixel of the phase."""
     w = pixel % plan[phase + PHASE.positions + 2]
@@ -221,12 +240,8 @@ def gather(
                 entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), first, last)
             group, panel = group_first, panel_first
             for _ in range(part_first, part_last):
-                b = (
-                    address(weights)
-                    + group * plan[GATHER.weight_group]
-                    + panel * plan[GATHER.panel_step]
-                    + (plan[phase + PHASE.first_tap] + first) * plan[GATHER.entry_step]
-                )
+                b = address(weights) + group * plan[GATHER.weight_group] + panel * plan[GATHER.panel_step]
+                b += plan[phase + PHASE.first_tap] * plan[GATHER.entry_step]
                 if taps == 0:
                     b = address(zeros)
                 column = (group * plan[GATHER.columns] + panel * width) * size
@@ -238,7 +253,7 @@ def gather(
                     entries,
                     depth,
                     group * plan[GATHER.depth],
-                    b,
+                    b + first * entry_step,
                     entry_step,
                     plan[GATHER.weight_row],
                     rows_at,
@@ -247,6 +262,9 @@ def gather(
                     0,
                     finish,
                 )
+                if entries < taps and (tile == 0 or tile == product[PRODUCT.tiles] - 1):
+                    place = scratch[rows_of_c + (0 if tile == 0 else rows - 1)] + column
+                    show_left_out(plan, weights, b, panel, first, first + entries, taps, place)
                 panel += 1
                 if panel == panels:
                     group, panel = group + 1, 0

@@ -56,6 +56,7 @@ GATHER = record(
     depth_step=1,
     column_step=1,
     group_step=1,  # of the weights before they are packed, in elements
+    paired=1,  # 1: two terms share a vector of the last panel
     skip=1,  # 1: taps that read only padding are left out
     tasks=1,  # where the tasks begin
     phases=0,  # and then the tasks
@@ -228,8 +229,10 @@ def gather_plan(
     if registers() == 16 and shape.tail < shape.lanes:  # masks of rows in place cost a third
         direct = direct and pixels * weights < TASK_WORK * size
     large = weights > LARGE_WEIGHTS
-    most_streamed = _STREAMED_TILES * shape.rows // (2 if depth_step * size % _ALIASED == 0 else 1)
-    streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= most_streamed
+    # few pixels: a decision by the shape, not by the order of the weights, which must not change the bits
+    most_streamed = _STREAMED_TILES * shape.rows // (2 if columns * groups * size % _ALIASED == 0 else 1)
+    few = large and not gradient and pixels <= most_streamed
+    streamed = few and column_step == 1 and depth_step > 0
     if not large:
         terms = prod(kernel) * depth // (prod(axis.stride for axis in axes) if gradient else 1)
         paired = packed_tile(dtype, "rows", columns, terms)
@@ -259,7 +262,7 @@ def gather_plan(
     depth_chunk = -(-depth // -(-depth * row_bytes // _CHUNK))
     tap_chunk = max(1, _CHUNK // (depth * row_bytes))
     tap_chunk = -(-longest // -(-longest // tap_chunk))
-    if streamed:
+    if few:
         tap_chunk, depth_chunk = 1, min(depth, _STREAMED_DEPTH)
     tasks = []
     start = GATHER.words
@@ -303,7 +306,8 @@ def gather_plan(
         depth_step=depth_step,
         column_step=column_step,
         group_step=group_step,
-        # in an input gradient, every tap must show a weight that is not finite: convolution.py
+        paired=int(shape.paired),
+        # in an input gradient, every tap must show a weight that is not finite: borders.py
         skip=int(not gradient and _is_padded(axes[0] if kernel[0] > 1 else axes[1])),
         tasks=start,
         phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),

@@ -30,6 +30,7 @@ from ..memory.finish import Finish
 from ..memory.layout import nested_strides, usual_strides
 from ..memory.packing import pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS, Axis, three_axes, three_strides
+from .borders import border_words, correct
 from .direct_plan import MOST_PHASES, axis_phases, groups_of_taps
 
 # ---- The micro-kernel -----------------------------------------------------------------------------------------------
@@ -296,7 +297,7 @@ def narrow_plan(
         pitch=pitch,
         span=span,
         most_rows=most_rows,
-        skip=int(not gradient),  # in an input gradient, every tap must show a weight that is not finite: convolution.py
+        skip=int(not gradient),  # in an input gradient, every tap must show a weight that is not finite: borders.py
         places=-(-most_terms // 8) * 8 + 8,
         lines=lines,
         tasks=task_count(work, TASK_WORK if copy else SMALL_TASK_WORK, lines),
@@ -347,8 +348,8 @@ def _plan(
     dtype: str,
     source: tuple[int, ...],
     target: tuple[int, ...],
-) -> tuple[Narrow, tuple[int, int, int, int, int, int] | None, np.ndarray]:
-    """The plan, how the weights are packed (none: read in place), and a line of zeros."""
+) -> tuple[Narrow, tuple[int, int, int, int, int, int] | None, np.ndarray, np.ndarray | None]:
+    """The plan, how the weights are packed (none: read in place), a line of zeros, and how borders are corrected."""
     size = 4 if dtype == "f" else 8
     output_step, input_step, *steps = (stride // size for stride in w_strides)
     groups = window.groups
@@ -371,7 +372,8 @@ def _plan(
     given = groups == column_step == 1 and columns == depth_step == plan.shape.width
     given = given and plan.taps.tolist() == [tap * depth * columns for tap in range(len(plan.taps))]
     packing = None if given else (depth, columns, depth_step, column_step, groups, outputs * output_step)
-    return plan, packing, zeros_of(plan.zeros, dtype)
+    words = border_words(window, gradient, batch, w_shape, w_strides, dtype, source, target)
+    return plan, packing, zeros_of(plan.zeros, dtype), words
 
 
 def gather(
@@ -386,16 +388,17 @@ def gather(
     """Fill ``target``, channels-last, with the forward pass or the input gradient; lines of the source are dense."""
     dtype, channels = source.dtype.char, source.shape[1]
     strides = (*source.strides[:-1], channels * source.itemsize)  # (of an axis with one element may be any)
-    plan, packing, zeros = _plan(window, gradient, source.shape[0], w.shape, w.strides, dtype, strides, target.strides)
-    if packing:
-        w = pack_weights(w, plan.taps, *packing, shape=plan.shape)
+    plan, packing, zeros, borders = _plan(
+        window, gradient, source.shape[0], w.shape, w.strides, dtype, strides, target.strides
+    )
+    weights = pack_weights(w, plan.taps, *packing, shape=plan.shape) if packing else w
     scratch, copies = per_thread(plan.scratch, "i8"), per_thread(plan.copies, dtype)
     init = zeros if bias is None else bias
     tasks = int(plan.words[NARROW.tasks])
     _conv[dtype](
         tasks,
         source,
-        w,
+        weights,
         init,
         target,
         zeros,
@@ -406,6 +409,8 @@ def gather(
         plan.scratch,
         *(finish or (target, target)),
     )
+    if borders is not None:
+        correct(borders, source, w, bias, target, finish)
     return target
 
 
@@ -416,7 +421,7 @@ def _usual(window: Window, gradient: bool, batch: int, inputs: int, outputs: int
     w_strides = nested_strides((*window.kernel, depth, outputs), size, (last + 1, last, *range(last)))
     x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
     ends = (y, x) if gradient else (x, y)
-    plan, packing, _ = _plan(window, gradient, batch, (outputs, depth, *window.kernel), w_strides, dtype, *ends)
+    plan, packing, *_ = _plan(window, gradient, batch, (outputs, depth, *window.kernel), w_strides, dtype, *ends)
     return plan, bool(packing)
 
 

@@ -45,6 +45,7 @@ from ..machine.simd import (
     suffix,
 )
 from ..machine.target import vector_bytes
+from .borders_jit import is_finite
 from .narrow import BLOCK, CUT, KIND, LINE_PHASE, NARROW, SLIDE_ARGUMENTS, TERM_ARGUMENTS
 
 # ---- LLVM IR of the micro-kernel whose terms each have an address ---------------------------------------------------
@@ -330,6 +331,16 @@ def _groups_of_line(plan, kind, phase, nothing, scratch, lines_at, table):  # ty
 
 
 @helper
+def _show_left_out(plan, kind, phase, nothing, scratch, lines_at, weights, at, place):  # type: ignore[no-untyped-def]
+    """Write NaN to a place of the result if a weight of the rows left out is not finite, so that borders.py sees it."""
+    for row in range(plan[kind + KIND.rows]):
+        if scratch[lines_at + row] == nothing:
+            taps, count = pointer_like(weights, at + row * plan[phase + LINE_PHASE.row]), plan[phase + LINE_PHASE.row]
+            if not is_finite(taps, count // plan[NARROW.size]):
+                pointer_like(weights, place)[0] = float("nan")
+
+
+@helper
 def _slide_line(plan, phase, cut, finish, threes, twos, ones, scratch, table, source_group, b, to, tail, init, column):  # type: ignore[no-untyped-def]
     """All tiles of a line of one group of channels, whose terms are in groups of taps, block by block."""
     step = plan[NARROW.source_step]
@@ -441,6 +452,9 @@ def conv(
                         init,
                         column,
                     )
+                    if plan[NARROW.skip] != 0 and (line == 0 or line == all_lines - 1):
+                        at = to if line == 0 else to + (plan[NARROW.positions + 2] - 1) * plan[NARROW.target_step]
+                        _show_left_out(plan, kind, phase, address(zeros), scratch, lines_at, weights, b, at)
                 for block in range(0 if sliding else blocks):
                     first_term = block * terms // blocks
                     some = (block + 1) * terms // blocks - first_term

@@ -28,6 +28,7 @@ from ..memory.finish import Finish
 from ..memory.layout import usual_strides
 from ..memory.packing import zeros_of
 from .axes import Axis, three_axes, three_steps
+from .borders import border_words, correct
 from .direct import sum_parts
 
 # ---- Plans that divide a convolution with few output channels per group into tasks ----------------------------------
@@ -237,6 +238,7 @@ def _dots(dtype: str, rows: int, columns: int) -> dict[str, Any]:
 
 _gather = kernel("convolution.planar.gather")
 _weight_grad = kernel("convolution.planar.weight_grad")
+_borders = lru_cache(maxsize=4096)(border_words)
 _SHORT = 7  # lines of fewer positions leave most lanes empty
 
 
@@ -310,6 +312,9 @@ def gather(
         plan.table,
         *(finish or (target, target)),
     )
+    borders = _borders(window, gradient, x.shape[0], w.shape, w.strides, dtype, x.strides, target.strides, halved)
+    if borders is not None:
+        correct(borders, x, w, bias, target, finish)
     return target
 
 
