@@ -5,39 +5,11 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel_jit import apply_formula, finish_line, finish_of
-from ..machine.simd import address, any_lane, fma, full, lanes, load, load_first, offset, pointer_like
+from ..machine.simd import address, offset, pointer_like
+from ..memory.packing_jit import are_finite, is_finite
 from .borders import BORDERS
 
 _OUTSIDE, _APART = -1, -2  # a tap reads padding; it does not reach this position
-
-
-@helper
-def is_finite(x, count):  # type: ignore[no-untyped-def]
-    """Whether none of ``count`` contiguous elements is infinite or NaN."""
-    L, s = lanes(x), full(x, 0.0)
-    t, u, v, i = s, s, s, 0
-    while i + 4 * L <= count:
-        s, t = fma(load(x, i), 0.0, s), fma(load(x, i + L), 0.0, t)
-        u, v = fma(load(x, i + 2 * L), 0.0, u), fma(load(x, i + 3 * L), 0.0, v)
-        i += 4 * L
-    while i + L <= count:
-        s = fma(load(x, i), 0.0, s)
-        i += L
-    if i < count:
-        t = fma(load_first(x, i, count - i), 0.0, t)
-    s = (s + t) + (u + v)
-    return not any_lane(s != s)
-
-
-@helper
-def are_finite(x, rows, step, count):  # type: ignore[no-untyped-def]
-    """Whether no element of some rows is infinite or NaN, each of ``count`` elements, ``step`` apart."""
-    if step == count:
-        return is_finite(x, rows * count)
-    row = 0
-    while row < rows and is_finite(offset(x, row * step), count):
-        row += 1
-    return row >= rows
 
 
 @helper

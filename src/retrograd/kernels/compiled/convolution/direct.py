@@ -112,7 +112,7 @@ def gather(
     plan, packing, zeros, borders = _gather_plan(
         window, gradient, source.shape[0], w.shape, w.strides, dtype, source.strides, target.strides
     )
-    weights = pack_weights(w, plan.taps, *packing, shape=plan.shape) if packing else w
+    weights = pack_weights(w, plan.taps, *packing, shape=plan.shape, looked=plan.looked) if packing else w
     scratch, packed = per_thread(plan.scratch, "i8"), per_thread(plan.packed, dtype)
     init = zeros if bias is None else bias
     if plan.filled:  # positions that no tap reaches; + 0, because their empty sum turns -0 into 0
@@ -227,6 +227,7 @@ def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: s
         *((target, source) if gradient else (source, target)),
     )
     packed = packed_elements(len(plan.taps), packing[0], packing[1], groups, dtype, plan.shape) if packing else 0
+    packed += groups * plan.shape.panels * plan.looked
     return (packed + plan.packed * cores()) * size
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
-from ..machine.microkernel import MOST_ROWS, PRODUCT, ROW_SLOTS
+from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
 from ..machine.microkernel_jit import NO_FINISH, apply_formula_each, finish_of, multiply, multiply_panels, rows_of_tile
 from ..machine.simd import (
     address,
@@ -23,8 +23,7 @@ from ..machine.simd import (
     store_first,
     within,
 )
-from ..memory.packing_jit import pack_block
-from .borders_jit import are_finite
+from ..memory.packing_jit import are_finite, pack_block
 from .direct_plan import GATHER, GATHER_TASK, PHASE, REDUCE, WALK, WINDOW
 from .direct_plan import REDUCE_TASK as SUM
 
@@ -150,20 +149,20 @@ def taps_inside(plan, phase, scratch, coordinates, rows):  # type: ignore[no-unt
 
 
 @helper
-def show_left_out(plan, weights, at, panel, first, last, taps, place):  # type: ignore[no-untyped-def]
-    """Write NaN to a place of the result if a weight of the taps left out is not finite, so that borders.py sees it.
+def _show_left_out(plan, weights, at, panel, part, taps, place):  # type: ignore[no-untyped-def]
+    """Write NaN to a place of the result if a weight is not finite: borders.py sees it, though taps are left out.
 
-    ``at``: the address of the weights of the first tap.
+    ``at``: the address of the weights of the first tap; they are in L1, because few are read in place.
     """
-    width, depth, step = plan[GATHER.width], plan[GATHER.depth], plan[GATHER.weight_row] // plan[GATHER.size]
-    count = width  # of packed weights, whose last panel is filled up with zeros
-    if step != width:
-        count = min(width, plan[GATHER.columns] - panel * width)
-    if plan[GATHER.paired] != 0 and panel == plan[GATHER.panels] - 1:  # a vector holds two rows
-        depth, step, count = (depth + 1) // 2, 2 * step, lanes(weights)
+    looked, size = plan[GATHER.looked], plan[GATHER.size]
+    if looked > 0:
+        if weights[looked + part] != weights[looked + part]:
+            pointer_like(weights, place)[0] = weights[looked + part]
+        return
+    count = min(plan[GATHER.width], plan[GATHER.columns] - panel * plan[GATHER.width])
     for tap in range(taps):
         row = pointer_like(weights, at + tap * plan[GATHER.entry_step])
-        if (tap < first or tap >= last) and not are_finite(row, depth, step, count):
+        if not are_finite(row, plan[GATHER.depth], plan[GATHER.weight_row] // size, count):
             pointer_like(weights, place)[0] = float("nan")
 
 
@@ -262,9 +261,8 @@ def gather(
                     0,
                     finish,
                 )
-                if entries < taps and (tile == 0 or tile == product[PRODUCT.tiles] - 1):
-                    place = scratch[rows_of_c + (0 if tile == 0 else rows - 1)] + column
-                    show_left_out(plan, weights, b, panel, first, first + entries, taps, place)
+                if tile == 0 and plan[GATHER.skip] != 0:
+                    _show_left_out(plan, weights, b, panel, group * panels + panel, taps, scratch[rows_of_c] + column)
                 panel += 1
                 if panel == panels:
                     group, panel = group + 1, 0
@@ -339,23 +337,29 @@ def gather(
                         source_at, target_at, plan, phase, position, rows, scratch, coordinates, rows_of_c
                     )
                     entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), tap, tap + entries)
-                    multiply(
-                        product,
-                        rows,
-                        panel,
-                        table_at,
-                        entries,
-                        some,
-                        group * depth + k,
-                        packed_at,
-                        some * width * size,
-                        width * size,
-                        rows_at,
-                        column,
-                        address(init) + column,
-                        0 if tap + k == 0 else 1,
-                        finish if tap + entries == taps and k + some == depth else NO_FINISH,
-                    )
+                    together, each = entries, some
+                    if plan[GATHER.summed] > 0:  # in the same parts as weights that are read in place
+                        together, each = 1, plan[GATHER.summed]
+                    for e in range(0, entries, together):
+                        for first in range(0, some, each):
+                            is_last = tap + e + together == taps and k + first + each >= depth
+                            multiply(
+                                product,
+                                rows,
+                                panel,
+                                table_at + e * ROW_SLOTS * 8,
+                                together,
+                                min(each, some - first),
+                                group * depth + k + first,
+                                packed_at + (e * some + first) * width * size,
+                                some * width * size,
+                                width * size,
+                                rows_at,
+                                column,
+                                address(init) + column,
+                                0 if tap + e + k + first == 0 else 1,
+                                finish if is_last else NO_FINISH,
+                            )
                     if tap + entries == taps and k + some == depth:
                         apply_formula_each(finish, rows_at, rows, column, count)
 

@@ -30,6 +30,7 @@ from ..machine.microkernel import (
     tile,
 )
 from ..machine.record import record
+from ..memory.packing import packed_elements
 from .axes import LARGE_WEIGHTS, Axis
 
 # ---- Plans that divide the forward pass and the input gradient into tasks -------------------------------------------
@@ -53,11 +54,12 @@ GATHER = record(
     chunks=1,  # 1: a task packs the weights in chunks; 2: it reads them in place
     tap_chunk=1,
     depth_chunk=1,  # taps and channels of a chunk
+    summed=1,  # channels of a tap that are summed before they are added to the result; 0: a whole chunk
     depth_step=1,
     column_step=1,
     group_step=1,  # of the weights before they are packed, in elements
-    paired=1,  # 1: two terms share a vector of the last panel
     skip=1,  # 1: taps that read only padding are left out
+    looked=1,  # where packed weights say of each panel whether they are finite, in elements; 0: not packed
     tasks=1,  # where the tasks begin
     phases=0,  # and then the tasks
 )
@@ -99,6 +101,7 @@ class Gather:
     packed: int  # elements per thread of the weights that a task packs
     filled: bool  # the kernel skips positions that no tap reaches: they already hold the initial row
     shape: Tile  # of the packed weights
+    looked: bool  # their panels say whether they are finite
 
 
 def axis_phases(
@@ -262,8 +265,13 @@ def gather_plan(
     depth_chunk = -(-depth // -(-depth * row_bytes // _CHUNK))
     tap_chunk = max(1, _CHUNK // (depth * row_bytes))
     tap_chunk = -(-longest // -(-longest // tap_chunk))
-    if few:
+    if streamed:
         tap_chunk, depth_chunk = 1, min(depth, _STREAMED_DEPTH)
+    elif few:
+        depth_chunk = min(depth, -(-depth_chunk // _STREAMED_DEPTH) * _STREAMED_DEPTH)
+    # in an input gradient, every tap must show a weight that is not finite: borders.py
+    skip = int(not gradient and _is_padded(axes[0] if kernel[0] > 1 else axes[1]))
+    looked = 0 if direct or large else skip * packed_elements(len(taps), depth, columns, groups, dtype, shape)
     tasks = []
     start = GATHER.words
     parts = groups * panels
@@ -303,12 +311,12 @@ def gather_plan(
         chunks=int(large) + int(streamed),
         tap_chunk=tap_chunk,
         depth_chunk=depth_chunk,
+        summed=_STREAMED_DEPTH if few else 0,
         depth_step=depth_step,
         column_step=column_step,
         group_step=group_step,
-        paired=int(shape.paired),
-        # in an input gradient, every tap must show a weight that is not finite: borders.py
-        skip=int(not gradient and _is_padded(axes[0] if kernel[0] > 1 else axes[1])),
+        skip=skip,
+        looked=looked,
         tasks=start,
         phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),
     )
@@ -322,6 +330,7 @@ def gather_plan(
         tap_chunk * depth_chunk * width if large and not streamed else 0,
         filled,
         shape,
+        looked > 0,
     )
 
 

@@ -39,16 +39,19 @@ def pack_weights(
     group_step: int,
     *,
     shape: Tile | None = None,
+    looked: bool = False,
 ) -> np.ndarray:
     """``w`` as the micro-kernel reads it: [group][panel][tap][depth][columns of a panel]; steps in elements.
 
     ``shape``: of the panels; by default that of the rows form, whose panels are as wide as those of the line form.
-    In a paired panel, each number of an even row is beside that of the next row.
+    In a paired panel, each number of an even row is beside that of the next row. ``looked``: after all of them follows
+    a number for each panel, NaN if one of its weights is not finite, else 0.
     """
     dtype = w.dtype.char
     shape = shape or tile(dtype, "rows", columns)
     wide, panels = shape.width, shape.panels
-    packed = aligned(packed_elements(len(taps), depth, columns, groups, dtype, shape), dtype)
+    elements = packed_elements(len(taps), depth, columns, groups, dtype, shape)
+    packed = aligned(elements + groups * panels * looked, dtype)
     if packed.size > 1:
         _pack[dtype](
             groups * panels,
@@ -64,6 +67,7 @@ def pack_weights(
             group_step,
             panels,
             int(shape.paired),
+            elements * looked,
         )
     return packed
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from ..machine.compiler import Array, Table, helper
 from ..machine.simd import (
     ahead_by,
+    any_lane,
+    fma,
     full,
     interleave_first,
     lanes,
@@ -19,6 +21,35 @@ from ..machine.simd import (
 
 _soon = ahead_by(256)  # lines of a transposed matrix: more rows are read at a time than the CPU prefetches
 _PADDED = 4  # lines of a square of registers from which transposing all of it is faster than element by element
+
+
+@helper
+def is_finite(x, count):  # type: ignore[no-untyped-def]
+    """Whether none of ``count`` contiguous elements is infinite or NaN."""
+    L, s = lanes(x), full(x, 0.0)
+    t, u, v, i = s, s, s, 0
+    while i + 4 * L <= count:
+        s, t = fma(load(x, i), 0.0, s), fma(load(x, i + L), 0.0, t)
+        u, v = fma(load(x, i + 2 * L), 0.0, u), fma(load(x, i + 3 * L), 0.0, v)
+        i += 4 * L
+    while i + L <= count:
+        s = fma(load(x, i), 0.0, s)
+        i += L
+    if i < count:
+        t = fma(load_first(x, i, count - i), 0.0, t)
+    s = (s + t) + (u + v)
+    return not any_lane(s != s)
+
+
+@helper
+def are_finite(x, rows, step, count):  # type: ignore[no-untyped-def]
+    """Whether no element of some rows is infinite or NaN, each of ``count`` elements, ``step`` apart."""
+    if step == count:
+        return is_finite(x, rows * count)
+    row = 0
+    while row < rows and is_finite(offset(x, row * step), count):
+        row += 1
+    return row >= rows
 
 
 @helper
@@ -93,17 +124,27 @@ def pack(
     group_step: int,
     panels: int,
     paired: int,
+    looked: int,
 ) -> None:
     """One panel of the weights as the micro-kernel reads them: [tap][depth][width], padded with zeros.
 
-    Steps are in elements; ``taps`` holds the offset of each tap, in the order of the phases.
+    Steps are in elements; ``taps`` holds the offset of each tap, in the order of the phases. ``looked``: where to write
+    whether all are finite, or 0.
     """
     group, panel = task // panels, task % panels
     origin = group * group_step + panel * width * column_step
-    count = min(width, columns - panel * width)
+    count, finite, pairs = min(width, columns - panel * width), True, paired != 0 and panel == panels - 1
     for tap in range(tap_count):
         source, target = origin + taps[tap], (task * tap_count + tap) * depth * width
-        if paired != 0 and panel == panels - 1:
+        if pairs:
             _pack_pairs(w, source, depth_step, column_step, depth, count, packed, target, width)
         else:
             pack_block(w, source, depth_step, column_step, depth, count, packed, target, width)
+        if looked > 0:  # what was packed is in L1
+            block = offset(packed, target)
+            if pairs:
+                finite = finite and are_finite(block, (depth + 1) // 2, 2 * width, lanes(packed))
+            else:
+                finite = finite and is_finite(block, depth * width)
+    if looked > 0:
+        packed[looked + task] = 0.0 if finite else float("nan")
