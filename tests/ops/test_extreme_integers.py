@@ -189,6 +189,8 @@ def test_an_offset_beside_the_matrix_is_one_just_beside_it(offset: int) -> None:
         (lambda: rg.repeat_interleave(x(3), rg.tensor([LONG - 1, LONG - 1, 3])), "slices: too many"),
         (lambda: functional.embedding_bag(rg.tensor([0, 1]), x(3, 2), offsets(LONG - 1)), "begins with 0 and grows to"),
         (lambda: PackedSequence(x(1, 2), rg.tensor([2**62] * 4 + [1])), "adds up to 18446744073709551617 rows"),
+        (lambda: rg.combinations(rg.arange(10**6), 5 * 10**5), "combinations: the choices of r=500000 among 1000000"),
+        (lambda: rg.combinations(rg.arange(3), 2**62, True), "are too many for any memory"),
         (lambda: rg.tensor_split(x(3), 2**31), "indices_or_sections=2147483648 must be at most 1048576"),
         (lambda: rg.chunk(x(0), 2**31), "chunk: chunks=2147483648 empty pieces are too many; at most 1048576"),
         (lambda: functional.conv1d(x(1, 3, 8), x(2, 3, 2), None, 2**62), r"stride=4\d+ must be at most 2\*\*40"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, combinations_with_replacement, pairwise
@@ -17,7 +18,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Size, Tensor, wrap
 from ...engine.views import View
 from ...kernel_set import kernels
-from ..argument_checks import as_flag, as_int, require_tensor
+from ..argument_checks import TOO_LONG, as_flag, as_int, require_tensor
 from ..dtypes.dtype import cast, int64
 from ..dtypes.promotion import promoted_type
 from .broadcasting import broadcast_shape, expand
@@ -470,7 +471,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
     Raises:
         TypeError: input is not a Tensor, or r is not an int.
-        ValueError: input is not a vector, or r is negative.
+        ValueError: input is not a vector, r is negative, or there are too many choices for any memory.
     """
     if interpreters and (seen := interpreted(combinations, locals())) is not None:
         return seen
@@ -482,7 +483,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     repeated = as_flag("combinations", "with_replacement", with_replacement)
     if not r:
         return wrap(empty(0, input.array.dtype, like=input.array))
-    chosen = (combinations_with_replacement if repeated else _combinations)(range(input.array.size), r)
+    size = input.array.size
+    among = size + r - 1 if repeated and size else size
+    fewer = min(r, among - r)  # comb(n, 60) has at least 2**60 choices, and larger numbers take long to compute
+    if fewer >= 60 or r * (choices := math.comb(among, r)) > TOO_LONG:
+        raise ValueError(f"combinations: the choices of r={r} among {size} elements are too many for any memory")
+    empty((choices, r), int64)  # an error here is early: the loop would run until memory ends
+    chosen = (combinations_with_replacement if repeated else _combinations)(range(size), r)
     places = from_host([*chosen], int64, like=input.array).reshape(-1, r)
     return input[wrap(places)]
 
