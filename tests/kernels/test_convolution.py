@@ -245,6 +245,23 @@ def test_taps_in_one_tile(monkeypatch: pytest.MonkeyPatch, name: str, dtype: typ
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("inputs", [5, 8])
+def test_pairs_of_groups_have_the_bits_of_single_groups(
+    monkeypatch: pytest.MonkeyPatch, inputs: int, dtype: type
+) -> None:
+    force(monkeypatch, "narrow", "conv", "conv_input_grad")
+    window, one = conv_window((9, 40), (2, 5), 1, (0, 2), 1, 4), conv_window((9, 40), (2, 5), 1, (0, 2))
+    source = Source(np.random.default_rng(9), dtype, ("channels_last",))
+    x, w, g = source.arrays((2, 4 * inputs, 9, 40), (12, inputs, 2, 5), (2, 12, *window.output))
+    y, gx = kernels.conv(x, w, None, window), kernels.conv_input_grad(g, w, None, window)
+    for group in range(4):
+        of_x, of_y = slice(inputs * group, inputs * (group + 1)), slice(3 * group, 3 * (group + 1))
+        w_of_group = np.ascontiguousarray(w[of_y])
+        assert_equal(y[:, of_y], kernels.conv(channels_last(x[:, of_x]), w_of_group, None, one))
+        assert_equal(gx[:, of_x], kernels.conv_input_grad(channels_last(g[:, of_y]), w_of_group, None, one))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", FORMS)
 def test_what_follows_a_convolution(monkeypatch: pytest.MonkeyPatch, name: str, dtype: type) -> None:
     form, case = FORMS[name]

@@ -6,7 +6,8 @@ entries are terms, pairs of a tap and a channel: the micro-kernel adds their pro
 lines that it reads, with their padding, so that all positions of a line are alike.
 
 If the channels that are written fit one vector, a number that is read serves one multiply-add, and loads are the limit.
-Then the entries are groups of up to three taps next to each other: a number is read once for all of them.
+Then the entries are groups of up to three taps next to each other: a number is read once for all of them. Two groups of
+channels that fill at most half a vector each are computed side by side in one.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ SLIDE_ARGUMENTS = (
     "threes",
     "twos",
     "ones",  # how many groups
+    "half",  # columns of the first of two groups of channels side by side, 0: one group
+    "other",  # bytes from A of the first of them to that of the second
     *TERM_ARGUMENTS[2:],
 )
 _ROWS_OF_32, _ROWS_OF_16 = (28, 13, 8, 6), (12, 6, 4)  # of the tile with 1, 2, ... vectors of columns
@@ -68,15 +71,15 @@ BLOCK = 112  # most terms that are summed before they are added to those before,
 
 
 @cache
-def _micro(dtype: str, rows: int, vectors: int, slide: bool = False) -> int:
+def _micro(dtype: str, rows: int, vectors: int, slide: bool = False, pairs: bool = False) -> int:
     """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled on first use."""
-    name = f"{'slide' if slide else 'terms'}_{dtype}_{rows}x{vectors}"
+    name = f"{'slide' if slide else 'terms'}{'_pairs' if pairs else ''}_{dtype}_{rows}x{vectors}"
 
     def compile() -> bytes:
         from ..machine.compiler import emit
         from .narrow_jit import build
 
-        return b"\n" + emit(build(name, dtype, rows, vectors, slide), name, is_simple=True)
+        return b"\n" + emit(build(name, dtype, rows, vectors, slide, pairs), name, is_simple=True)
 
     return load(name, compile)[0]
 
@@ -108,6 +111,7 @@ NARROW = record(
     pitch=1,  # 1: lines are copied, to this many zeros, then elements; elements from one copy to the next
     span=2,  # lines of the tensor read between two that share a copy, along D, H
     most_rows=1,
+    half=1,  # columns of the first of two groups side by side, 0: one; then columns and groups are those of pairs
     skip=1,  # 1: rows of taps that read only padding are left out, where taps are in groups
     places=1,  # words from the table of addresses to that of places of the weights
     lines=1,
@@ -148,12 +152,13 @@ class Narrow:
     copies: int  # elements per thread
     scratch: int  # words per thread
     cycles: float  # estimated time
+    pairs: bool  # two groups are side by side
 
 
-def _cut(dtype: str, positions: int, vectors: int, slide: bool) -> np.ndarray:
+def _cut(dtype: str, positions: int, vectors: int, slide: bool, pairs: bool = False) -> np.ndarray:
     tiles = -(-positions // _most_rows()[vectors - 1])
     least, extra = divmod(positions, tiles)
-    kernels = [_micro(dtype, rows, vectors, slide) for rows in (least, least + 1)[: 2 if extra else 1]]
+    kernels = [_micro(dtype, rows, vectors, slide, pairs) for rows in (least, least + 1)[: 2 if extra else 1]]
     return CUT.pack(tiles=tiles, least=least, extra=extra, kernels=[*kernels, 0][:2])
 
 
@@ -161,26 +166,26 @@ def _most_rows() -> tuple[int, ...]:
     return _ROWS_OF_32 if registers() == 32 else _ROWS_OF_16
 
 
-# Cycles: of a tile besides its terms; of a line besides its tiles; of an entry of its table; of a vector of positions
-# that no tap reaches; of a vector of the weights; factor for lines and a panel of the weights that do not fit L1, whose
-# bytes follow.
-_TILE, _LINE, _ENTRY, _FILL, _WEIGHT, _FAR, _NEAR = 30, 60, 0.6, 2, 0.7, 1.08, 40 << 10
+# Cycles: of a tile besides its terms, and if it is of two groups, whose rows are apart; of a line besides its tiles;
+# of an entry of its table; of a vector of positions that no tap reaches; of a vector of the weights; factor for lines
+# and a panel of the weights that do not fit L1, whose bytes follow.
+_TILE, _TILE_OF_PAIRS, _LINE, _ENTRY, _FILL, _WEIGHT, _FAR, _NEAR = 30, 350, 60, 0.6, 2, 0.7, 1.08, 40 << 10
 _LINE_STEP = 16  # copies of lines begin at multiples of so many elements
 
 
-def _cycles(positions: int, vectors: int, terms: float, taps: float = 1) -> float:
+def _cycles(positions: int, vectors: int, terms: float, taps: float = 1, pairs: bool = False) -> float:
     """Cycles of a panel of a line: two multiply-adds or loads in each, and a sum waits four for the term before.
 
     ``taps``: of a group of terms that share loads, on average.
     """
     tiles = -(-positions // _most_rows()[vectors - 1])
     rows = positions / tiles
-    loads = (rows + taps - 1 + taps * vectors + 1) / taps
-    return tiles * (terms * max(rows * vectors / 2, loads / 2, 4) + _TILE)
+    loads = ((rows + taps - 1) * (2 if pairs else 1) + taps * vectors + 1) / taps
+    return tiles * (terms * max(rows * vectors / 2, loads / 2, 4) + (_TILE_OF_PAIRS if pairs else _TILE))
 
 
-def _cycles_of_panels(shape: Tile, positions: int, terms: int, taps: float = 1) -> float:
-    whole, last = (_cycles(positions, vectors, terms, taps) for vectors in (shape.vectors, shape.last_vectors))
+def _cycles_of_panels(shape: Tile, positions: int, terms: int, taps: float = 1, pairs: bool = False) -> float:
+    whole, last = (_cycles(positions, vectors, terms, taps, pairs) for vectors in (shape.vectors, shape.last_vectors))
     return (shape.panels - 1) * whole + last
 
 
@@ -223,6 +228,11 @@ def narrow_plan(
     lists = [[taps for *_, taps in phases] for phases in (along_d, along_h)]
     most_rows = max(len(d) * len(h) for d, h in product(*lists))
     most_terms = depth * most_rows * max(len(taps) for *_, taps in along_w)
+    source_group, half = depth * size, 0
+    if groups % 2 == 0 and 2 * columns <= usual_tile(dtype, "line", 1).lanes and registers() == 32:
+        gathered = [_sliding(of_w, along_w[0][1]) for *_, of_w in along_w if of_w]
+        if gathered and all(gathered):
+            groups, columns, half = groups // 2, 2 * columns, columns
     shape = _shape(dtype, columns, max(count for count, *_ in along_w), max(1, most_terms))
     kinds: list[np.ndarray] = []
     taps: list[int] = []
@@ -237,10 +247,7 @@ def narrow_plan(
             terms = len(rows) * len(of_w) * depth
             step = along_w[0][1]
             moves_w = [move for move, _ in of_w]
-            sliding = groups_of_taps(moves_w, step, _SLIDING) if columns <= shape.lanes else []
-            if len(sliding) == len(of_w):  # no tap is next to another
-                sliding = []
-            sliding.sort(key=lambda group: -len(group))
+            sliding = _sliding(of_w, step) if columns <= shape.lanes else []
             row = len(of_w) * depth * shape.width * size
             phases.append(
                 LINE_PHASE.pack(
@@ -249,7 +256,7 @@ def narrow_plan(
                     terms=terms,
                     blocks=-(-terms // BLOCK),
                     whole=_cut(dtype, count, shape.vectors, False) if shape.panels > 1 else [0] * CUT.words,
-                    last=_cut(dtype, count, shape.last_vectors, bool(sliding)),
+                    last=_cut(dtype, count, shape.last_vectors, bool(sliding), half > 0),
                     row=row,
                     step=(sliding[0][1] - sliding[0][0]) * row // len(of_w) if sliding else 0,
                     groups=[sum(len(group) == taps for group in sliding) for taps in (3, 2, 1)],
@@ -260,7 +267,7 @@ def narrow_plan(
                 a * weight_taps[0] + b * weight_taps[1] + c * weight_taps[2] for (_, a), (_, b) in rows for _, c in of_w
             ]
             shared = len(of_w) / len(sliding) if sliding else 1
-            cycles += groups * _cycles_of_panels(shape, count, terms, shared) + _ENTRY * terms
+            cycles += groups * _cycles_of_panels(shape, count, terms, shared, half > 0) + _ENTRY * terms
             panels = groups * shape.panels
             if panels > 1 and terms * groups * columns * size > _NEAR // 2:  # they are read again for every line
                 cycles += _WEIGHT * panels * shape.vectors * terms
@@ -287,7 +294,7 @@ def narrow_plan(
         panels=shape.panels,
         tail=shape.tail,
         panel_step=len(taps) * depth * shape.width * size,
-        source_group=depth * size,
+        source_group=source_group if half == 0 else 2 * source_group,
         source_step=along_w[0][1] * channels * size,
         target_step=along_w[0][3] * target[3],
         begin=first * channels,
@@ -296,6 +303,7 @@ def narrow_plan(
         middle=middle * channels,
         pitch=pitch,
         span=span,
+        half=half,
         most_rows=most_rows,
         skip=int(not gradient),  # in an input gradient, every tap must show a weight that is not finite: borders.py
         places=-(-most_terms // 8) * 8 + 8,
@@ -313,7 +321,14 @@ def narrow_plan(
         slots * pitch if copy else 0,
         sum(-(-count // 8) * 8 + 8 for count in (slots, most_rows, most_terms, most_terms)),
         lines * (cycles / len(kinds) + _LINE) * (_FAR if far else 1),
+        half > 0,
     )
+
+
+def _sliding(taps: list[tuple[int, int]], step: int) -> list[list[int]]:
+    """The groups of taps of a phase next to each other, large ones first; none if there is only one tap in each."""
+    found = groups_of_taps([move for move, _ in taps], step, _SLIDING)
+    return [] if len(found) == len(taps) else sorted(found, key=lambda group: -len(group))
 
 
 def _runs(begins: Sequence[int], depth: int, sliding: list[list[int]], tap: int) -> dict[str, Any]:
@@ -338,6 +353,14 @@ def _runs(begins: Sequence[int], depth: int, sliding: list[list[int]], tap: int)
 _conv = kernel("convolution.narrow.conv")
 
 
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The arguments of ``pack_weights``; ``first``: w is first copied to (*R, channels read, groups, written)."""
+
+    steps: tuple[int, int, int, int, int, int]
+    first: bool
+
+
 @lru_cache(maxsize=4096)
 def _plan(
     window: Window,
@@ -348,32 +371,53 @@ def _plan(
     dtype: str,
     source: tuple[int, ...],
     target: tuple[int, ...],
-) -> tuple[Narrow, tuple[int, int, int, int, int, int] | None, np.ndarray, np.ndarray | None]:
+) -> tuple[Narrow, Packing | None, np.ndarray, np.ndarray | None]:
     """The plan, how the weights are packed (none: read in place), a line of zeros, and how borders are corrected."""
     size = 4 if dtype == "f" else 8
     output_step, input_step, *steps = (stride // size for stride in w_strides)
     groups = window.groups
     outputs, inputs = w_shape[0] // groups, w_shape[1]
+    group_step = outputs * output_step
     depth, columns, depth_step, column_step = (
         (outputs, inputs, output_step, input_step) if gradient else (inputs, outputs, input_step, output_step)
     )
-    plan = narrow_plan(
-        three_axes(window),
-        gradient,
-        batch,
-        groups,
-        depth,
-        columns,
-        dtype,
-        three_strides(source),
-        three_strides(target),
-        [0] * (3 - len(steps)) + steps,
-    )
+
+    def planned(steps: Sequence[int]) -> Narrow:
+        return narrow_plan(
+            three_axes(window),
+            gradient,
+            batch,
+            groups,
+            depth,
+            columns,
+            dtype,
+            three_strides(source),
+            three_strides(target),
+            [0] * (3 - len(steps)) + [*steps],
+        )
+
+    plan = planned(steps)
+    first = plan.pairs and group_step != columns * column_step
+    if first:
+        depth_step, column_step, group_step = groups * columns, 1, columns
+        plan = planned(_nested(window.kernel, depth * depth_step))
     given = groups == column_step == 1 and columns == depth_step == plan.shape.width
     given = given and plan.taps.tolist() == [tap * depth * columns for tap in range(len(plan.taps))]
-    packing = None if given else (depth, columns, depth_step, column_step, groups, outputs * output_step)
+    together = 2 if plan.pairs else 1
+    packing = depth, together * columns, depth_step, column_step, groups // together, together * group_step
     words = border_words(window, gradient, batch, w_shape, w_strides, dtype, source, target)
-    return plan, packing, zeros_of(plan.zeros, dtype), words
+    return plan, None if given else Packing(packing, first), zeros_of(plan.zeros, dtype), words
+
+
+def _nested(kernel: tuple[int, ...], last: int) -> list[int]:
+    """Strides of a contiguous array (*kernel, ``last``), in elements."""
+    return [prod(kernel[axis + 1 :]) * last for axis in range(len(kernel))]
+
+
+def _groups_inside(w: np.ndarray, groups: int) -> np.ndarray:
+    """w as a contiguous array (*R, Co/groups, groups, Ci/groups)."""
+    split = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    return np.ascontiguousarray(split.transpose(*range(3, split.ndim), 1, 0, 2), like=w)
 
 
 def gather(
@@ -391,7 +435,10 @@ def gather(
     plan, packing, zeros, borders = _plan(
         window, gradient, source.shape[0], w.shape, w.strides, dtype, strides, target.strides
     )
-    weights = pack_weights(w, plan.taps, *packing, shape=plan.shape) if packing else w
+    weights = w
+    if packing:
+        ordered = _groups_inside(w, window.groups) if packing.first else w
+        weights = pack_weights(ordered, plan.taps, *packing.steps, shape=plan.shape)
     scratch, copies = per_thread(plan.scratch, "i8"), per_thread(plan.copies, dtype)
     init = zeros if bias is None else bias
     tasks = int(plan.words[NARROW.tasks])
@@ -414,15 +461,17 @@ def gather(
     return target
 
 
-def _usual(window: Window, gradient: bool, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[Narrow, bool]:
-    """The plan for operands in the usual order, and whether weights are packed."""
+def _usual(
+    window: Window, gradient: bool, batch: int, inputs: int, outputs: int, dtype: str
+) -> tuple[Narrow, Packing | None]:
+    """The plan for operands in the usual order, and how weights are packed."""
     size, last = 4 if dtype == "f" else 8, window.ndim
     depth = inputs // window.groups
     w_strides = nested_strides((*window.kernel, depth, outputs), size, (last + 1, last, *range(last)))
     x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
     ends = (y, x) if gradient else (x, y)
     plan, packing, *_ = _plan(window, gradient, batch, (outputs, depth, *window.kernel), w_strides, dtype, *ends)
-    return plan, bool(packing)
+    return plan, packing
 
 
 def applies(window: Window, gradient: bool, inputs: int, outputs: int, dtype: str) -> bool:
@@ -446,7 +495,9 @@ def cycles(window: Window, gradient: bool, batch: int, inputs: int, outputs: int
 def temporary(window: Window, gradient: bool, batch: int, inputs: int, outputs: int, dtype: str) -> int:
     """Bytes of temporary memory: packed weights, and copied lines."""
     plan, packing = _usual(window, gradient, batch, inputs, outputs, dtype)
-    groups = window.groups
-    depth, columns = (of // groups for of in ((outputs, inputs) if gradient else (inputs, outputs)))
-    packed = packed_elements(len(plan.taps), depth, columns, groups, dtype, plan.shape) if packing else 0
-    return (packed + plan.copies * cores()) * (4 if dtype == "f" else 8)
+    elements = 0
+    if packing is not None:
+        depth, columns, _, _, groups, _ = packing.steps
+        elements = packed_elements(len(plan.taps), depth, columns, groups, dtype, plan.shape)
+        elements += inputs * outputs // window.groups * window.taps if packing.first else 0
+    return (elements + plan.copies * cores()) * (4 if dtype == "f" else 8)

@@ -54,7 +54,7 @@ _BYTE = ir.IntType(8).as_pointer()
 _NEAR_ROWS = 3  # rows that share a base register: x86 adds one or two steps in the load
 
 
-def build(name: str, dtype: str, rows: int, vectors: int, slide: bool) -> str:
+def build(name: str, dtype: str, rows: int, vectors: int, slide: bool, pairs: bool) -> str:
     """Return the LLVM IR of a module with the micro-kernel ``name``."""
     element = ir.FloatType() if dtype == "f" else ir.DoubleType()
     size = 4 if dtype == "f" else 8
@@ -99,6 +99,7 @@ def build(name: str, dtype: str, rows: int, vectors: int, slide: bool) -> str:
         builder.call(prefetch, [place, I32(1), I32(3), I32(1)])
     adding = builder.icmp_signed("!=", accumulate, I64(0))
     first = [read(builder.inttoptr(init, _BYTE), j, True) for j in range(vectors)]
+    scalar_pointer, first_half = element.as_pointer(), first_lanes(builder, counts[4], lanes) if pairs else None
     start = [builder.select(adding, nothing, value) for value in first]
     slots = builder.inttoptr(table, _BYTE)
     steps = [I64(0), *(builder.mul(step, I64(i)) for i in range(1, _NEAR_ROWS))]
@@ -116,6 +117,10 @@ def build(name: str, dtype: str, rows: int, vectors: int, slide: bool) -> str:
             scalar = builder.load(builder.bitcast(at(base, steps[i % _NEAR_ROWS]), element.as_pointer()))
             scalar.align = size
             a_value = splat(builder, scalar, vector)
+            if pairs:
+                other = builder.load(builder.bitcast(at(at(base, counts[5]), steps[i % _NEAR_ROWS]), scalar_pointer))
+                other.align = size
+                a_value = builder.select(first_half, a_value, splat(builder, other, vector))
             for t, of_tap in enumerate(values):
                 for j in range(vectors if 0 <= i - t < rows else 0):
                     new[i - t, j] = builder.call(fma, [a_value, of_tap[j], new[i - t, j]])
@@ -171,7 +176,7 @@ def build(name: str, dtype: str, rows: int, vectors: int, slide: bool) -> str:
     total = {(i, j): start[j] for i, j in tile}
     if slide:
         where = [slots, builder.inttoptr(counts[0], _BYTE)]
-        for taps, count in zip((3, 2, 1), counts[1:], strict=True):
+        for taps, count in zip((3, 2, 1), counts[1:4], strict=True):
             where, total = repeat(count, where, total, group_of(taps))
     else:
         where = [slots, b_start]
@@ -222,6 +227,8 @@ def add_groups(
     threes: Any,
     twos: Any,
     ones: Any,
+    half: Any,
+    other: Any,
     move: Any,
     step: Any,
     b: Any,
@@ -358,6 +365,8 @@ def _slide_line(plan, phase, cut, finish, threes, twos, ones, scratch, table, so
                 max(0, min(last, threes) - first),
                 max(0, min(last, threes + twos) - max(first, threes)),
                 max(0, last - max(first, threes + twos)),
+                plan[NARROW.half],
+                plan[NARROW.source_group] // 2,
                 position * step + source_group,
                 step,
                 b,
