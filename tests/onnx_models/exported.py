@@ -527,6 +527,12 @@ CASES = {
     ),
     "bags": Case(lambda: nn.EmbeddingBag(10, 4), (ints(2, 5),), {0: {0: "N", 1: "K"}}),
     "pooled, rounded up": Case(lambda: nn.MaxPool2d(2, 3, 1, 2, ceil_mode=True), (floats(2, 2, 9, 8),)),
+    "pooled, with taps that read only padding": Case(
+        lambda: nn.MaxPool2d((3, 2), (1, 2), (1, 0), (2, 1), return_indices=True), (floats(2, 2, 3, 5),)
+    ),
+    "NaN and infinity among integers": _of(
+        lambda x: (rg.isnan(x), rg.isinf(x), rg.isfinite(x), rg.isposinf(x), rg.isneginf(x > 2)), ints(5)
+    ),
     "largest of all": Case(lambda: nn.AdaptiveMaxPool2d(1), (floats(2, 2, 5, 4),), {0: {0: "N", 2: "H", 3: "W"}}),
     "folded": Case(lambda: nn.Fold((4, 5), (2, 2)), (floats(2, 8, 12),)),
     "small numbers": _of(lambda x: ((x * 1e-6).expm1() * 1e6, (x * 1e-6).log1p() * 1e6, x.expm1()), floats(3, 5)),

@@ -87,27 +87,35 @@ def negate(w: Writer, input: Value) -> Value:
 
 @converter_of(comparison.isnan)
 def isnan(w: Writer, input: Value) -> Value:
-    return _truth(w, "IsNaN", input)
+    return _truth(w, "IsNaN", _floating(w, input))
 
 
 @converter_of(comparison.isinf)
 def isinf(w: Writer, input: Value) -> Value:
-    return _truth(w, "IsInf", input)
+    return _truth(w, "IsInf", _floating(w, input))
+
+
+def _floating(w: Writer, x: Value) -> Value:
+    """Return x, or integers and truth values as numbers, among which ONNX looks for NaN and infinity."""
+    return x if x.dtype.kind == "f" else w.cast(x, np.float32)
 
 
 @converter_of(comparison.isposinf)
 def isposinf(w: Writer, input: Value) -> Value:
-    return _truth(w, "Equal", input, w.constant(np.inf, input.dtype))
+    x = _floating(w, input)
+    return _truth(w, "Equal", x, w.constant(np.inf, x.dtype))
 
 
 @converter_of(comparison.isneginf)
 def isneginf(w: Writer, input: Value) -> Value:
-    return _truth(w, "Equal", input, w.constant(-np.inf, input.dtype))
+    x = _floating(w, input)
+    return _truth(w, "Equal", x, w.constant(-np.inf, x.dtype))
 
 
 @converter_of(comparison.isfinite)
 def isfinite(w: Writer, input: Value) -> Value:
-    return _truth(w, "Not", _truth(w, "Or", _truth(w, "IsNaN", input), _truth(w, "IsInf", input)))
+    x = _floating(w, input)
+    return _truth(w, "Not", _truth(w, "Or", _truth(w, "IsNaN", x), _truth(w, "IsInf", x)))
 
 
 # ---- Signs scaled by the mean magnitude of their inputs -------------------------------------------------------------

@@ -33,6 +33,12 @@ def _options(window: Window) -> dict[str, Any]:
     }
 
 
+def _unread(window: Window) -> list[int]:
+    """Return how many positions of each axis, with its padding, follow the last window."""
+    sizes = zip(window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True)
+    return [i + low + high - (o - 1) * s - d * (r - 1) - 1 for i, r, o, s, d, (low, high) in sizes]
+
+
 @converter(Conv)
 def conv(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window, options: Any) -> Value:
     return w.node("Conv", x, weight, bias, **_options(window))
@@ -41,9 +47,7 @@ def conv(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window,
 @converter(ConvInputGrad)
 def conv_transpose(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window, options: Any) -> Value:
     # input positions that no stride reaches at the end: ONNX's output_padding
-    sizes = zip(window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True)
-    rest = [i + low + high - (o - 1) * s - d * (r - 1) - 1 for i, r, o, s, d, (low, high) in sizes]
-    return w.node("ConvTranspose", x, weight, bias, output_padding=rest, **_options(window))
+    return w.node("ConvTranspose", x, weight, bias, output_padding=_unread(window), **_options(window))
 
 
 @converter(DeformConv)
@@ -100,11 +104,20 @@ def max_pool(w: Writer, x: Value, window: Any, return_indices: bool) -> Any:
             x = w.node("Pad", x, w.ints([0, 0, *lows, 0, 0, *highs]), w.constant(-np.inf, x.dtype))
             sizes["pads"] = None
     if not return_indices:
-        return w.node("MaxPool", x, **sizes)
+        return _cropped(w, w.node("MaxPool", x, **sizes), window)
     y, indices = w.node("MaxPool", x, outputs=2, **sizes)
     # ONNX counts across the whole batch, ours within each channel
     positions = math.prod(window.input)
-    return y, w.node("Mod", Value(indices.name, np.dtype(np.int64)), w.constant(positions, np.int64))
+    within = w.node("Mod", Value(indices.name, np.dtype(np.int64)), w.constant(positions, np.int64))
+    return _cropped(w, y, window), _cropped(w, within, window)
+
+
+def _cropped(w: Writer, y: Value, window: Any) -> Value:
+    """Leave out windows that only ONNX has: dilated ones without the taps that read padding leave positions unread."""
+    if isinstance(window, AdaptiveWindow) or all(n < s for n, s in zip(_unread(window), window.stride, strict=True)):
+        return y
+    axes = range(2, 2 + window.ndim)
+    return w.node("Slice", y, w.ints(0 for _ in axes), w.ints(window.output), w.ints(axes), dtype=y.dtype)
 
 
 @converter(AvgPool)
