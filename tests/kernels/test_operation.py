@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import re
 import sys
 import threading
 import warnings
@@ -53,6 +54,10 @@ OPERATORS: dict[str, Callable[[int, str], Any]] = {
     "cat tuple": lambda s, d: rg.cat((random(2, 3, seed=s, dtype=d), random(1, 3, seed=s + 1, dtype=d))),
     "stack": lambda s, d: rg.stack([random(4, seed=s, dtype=d)] * 3, 1),
     "gather": lambda s, d: rg.gather(random(3, 4, seed=s, dtype=d), 1, whole(3, 2, below=4, seed=s)),
+    "index_select": lambda s, d: rg.index_select(random(3, 4, seed=s, dtype=d), 1, whole(6, below=4, seed=s)),
+    "embedding": lambda s, d: F.embedding(whole(2, 3, below=5, seed=s), random(5, 4, seed=s, dtype=d)),
+    "conv2d": lambda s, d: F.conv2d(random(1, 2, 5, 5, seed=s, dtype=d), random(3, 2, 3, 3, seed=s + 1, dtype=d)),
+    "max_pool2d": lambda s, d: F.max_pool2d(random(1, 2, 4, 4, seed=s, dtype=d), 2),
     "topk": lambda s, d: rg.topk(random(3, 8, seed=s, dtype=d), 2),
     "softmax": lambda s, d: F.softmax(random(3, 5, seed=s, dtype=d), 1),
     "layer_norm": lambda s, d: F.layer_norm(random(3, 5, seed=s, dtype=d), (5,), random(5, seed=1, dtype=d)),
@@ -120,6 +125,7 @@ def test_most_operators_have_a_plan() -> None:
 def operation_engine() -> Any:
     """The engine as ``ops.direct`` describes it."""
     from retrograd.arrays import host
+    from retrograd.engine.aliasing import clock
     from retrograd.engine.grad_mode import thread
     from retrograd.engine.operator import interpreters
     from retrograd.engine.tensor import wrap
@@ -127,7 +133,9 @@ def operation_engine() -> Any:
 
     flags = {"interpreter": None, "rules": None, "watch": None, "exact": False, "inference": False}
     fields = {**dict.fromkeys(("_edge", "_grad", "_view", "_views")), "_grad_req": "add", "_requires_grad": False}
-    return operation.Engine(usual, interpreters, thread, flags, Tensor, nn.Parameter, fields, wrap, host.listeners)
+    return operation.Engine(
+        usual, interpreters, thread, flags, Tensor, nn.Parameter, fields, wrap, host.listeners, clock
+    )
 
 
 def made(function: Callable[..., Any]) -> Any:
@@ -295,6 +303,30 @@ def test_functions_that_are_no_plans_are_left_alone() -> None:
         assert [run(x) is NotImplemented for _ in range(12)].count(False) <= 1, function
     run = made(warning)
     assert all(run(x) is NotImplemented for _ in range(12))
+
+
+def test_integers_outside_a_range() -> None:
+    """They do not reach a kernel: the operator counts from the end, or raises its error."""
+    x, logits = random(4), random(3, 5)
+    places, labels = tensor([0, 3, 1]), tensor([0, 4, 2])
+    for _ in range(CALLS):
+        rg.gather(x, 0, places)
+        rg.take(x, places)
+        F.cross_entropy(logits, labels)
+    for wrong in (4, -1, -5, 2**62, -(2**63)):
+        for at in range(3):
+            bad = places.clone()
+            bad[at] = wrong
+            with pytest.raises(IndexError, match=re.escape(f"index[{at}]={wrong}")):
+                rg.gather(x, 0, bad)
+            if wrong == -1:
+                assert rg.take(x, bad)[at] == x[-1]
+            else:
+                with pytest.raises(IndexError, match=re.escape(f"index[{at}]={wrong}")):
+                    rg.take(x, bad)
+            with pytest.raises((IndexError, ValueError), match="is not a class"):
+                F.cross_entropy(logits, rg.where(rg.arange(3) == at, wrong if wrong != 4 else 5, labels))
+    np.testing.assert_array_equal(rg.gather(x, 0, places).array, x.array[[0, 3, 1]])
 
 
 def test_large_arrays_and_many_layouts_cost_little() -> None:

@@ -123,7 +123,7 @@ _MAX_OVERLAP_STEPS = 1000  # limit of NumPy's search for a common element
 def memory_owner(array: np.ndarray) -> np.ndarray:
     """Return the array that owns the memory of `array`."""
     owner: Any = array
-    base = array.base
+    base = getattr(array, "base", None)  # it may be a buffer of another kind, such as an mmap
     while base is not None:
         if isinstance(base, np.ndarray) or is_array(base):  # isinstance first: the call is slower
             owner = base

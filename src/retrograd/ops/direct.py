@@ -11,33 +11,29 @@ from types import CellType
 from typing import Any
 
 from ..arrays import host
+from ..engine.aliasing import clock
 from ..engine.grad_mode import thread
 from ..engine.operator import interpreters
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import prepared_operator
 
 _FIRST = 6  # the call at which the direct form is made: that takes longer than a few calls save
-_MODULES = (
-    frozenset(  # of ops; their operators neither draw random numbers nor change an argument, but for the exceptions
-        {
-            *("index.gather", "index.pick", "index.search", "index.selection", "index.sorting", "loss.classification"),
-            *("loss.margin", "loss.regression", "normalization.layer_norm", "normalization.softmax", "pooling"),
-            *("pointwise.activation", "pointwise.arithmetic", "pointwise.comparison", "pointwise.exponential"),
-            *("pointwise.floating_point", "pointwise.gating", "pointwise.piecewise", "pointwise.rounding"),
-            *("pointwise.trigonometry", "product.distance", "product.matmul", "product.products", "reduce.calculus"),
-            *(
-                "reduce.correlation",
-                "reduce.norms",
-                "reduce.reduction",
-                "reduce.scan",
-                "reduce.statistics",
-                "resampling",
-            ),
-            *("shape.diagonal", "shape.join", "shape.padding", "shape.rearrange", "special"),
-        }
-    )
+_MODULES = frozenset(  # their operators draw no random numbers, but for the exceptions
+    {
+        *("nn.functional.convolution", "nn.functional.pooling", "ops.index.embedding"),
+        *("ops.index.gather", "ops.index.pick", "ops.index.search", "ops.index.selection", "ops.index.sorting"),
+        *("ops.loss.classification", "ops.loss.margin", "ops.loss.regression", "ops.normalization.batch_norm"),
+        *("ops.normalization.layer_norm", "ops.normalization.softmax", "ops.pointwise.activation"),
+        *("ops.pointwise.arithmetic", "ops.pointwise.comparison", "ops.pointwise.exponential"),
+        *("ops.pointwise.floating_point", "ops.pointwise.gating", "ops.pointwise.piecewise", "ops.pointwise.rounding"),
+        *("ops.pointwise.trigonometry", "ops.pooling", "ops.product.distance", "ops.product.matmul"),
+        *("ops.product.products", "ops.reduce.calculus", "ops.reduce.correlation", "ops.reduce.norms"),
+        *("ops.reduce.reduction", "ops.reduce.scan", "ops.reduce.statistics", "ops.resampling", "ops.shape.diagonal"),
+        *("ops.shape.join", "ops.shape.padding", "ops.shape.rearrange", "ops.special"),
+    }
 )
-_EXCEPTIONS = frozenset({"gumbel_softmax", "rrelu", "softmin"})  # the last one warns, and counts frames to its caller
+# softmin warns, and counts frames to its caller
+_EXCEPTIONS = frozenset({"fractional_max_pool2d", "fractional_max_pool3d", "gumbel_softmax", "rrelu", "softmin"})
 parameter: list[type] = [Tensor]  # its class, once there is one
 
 
@@ -58,7 +54,7 @@ class _Waiting:
                 "_requires_grad": False,
             }
             engine = interpreters, thread, {**flags, "exact": False, "inference": False}, Tensor, parameter[-1], fields
-            made = prepared_operator(self.function, (*engine, wrap, host.listeners)) or _never
+            made = prepared_operator(self.function, (*engine, wrap, host.listeners, clock)) or _never
             for cell in self.cells:
                 cell.cell_contents = made
         return NotImplemented
@@ -74,7 +70,7 @@ def direct_of(function: Any) -> _Waiting | None:
     operator = getattr(function, "operator", None)
     if operator is None or operator.name.endswith("_") or operator.name in _EXCEPTIONS:
         return None
-    return _Waiting(function) if function.__module__.removeprefix("retrograd.ops.") in _MODULES else None
+    return _Waiting(function) if function.__module__.removeprefix("retrograd.") in _MODULES else None
 
 
 def calls_direct(form: Any, direct: _Waiting | None) -> None:

@@ -156,16 +156,24 @@ def suggestion(keyword: str, names: Iterable[str]) -> str:
 
 
 def advised(function: _F) -> _F:
-    """Decorate a function so that TypeErrors for wrong arguments suggest the right names; see ``require_bound``."""
+    """Decorate a function so that TypeErrors for wrong arguments suggest the right names; see ``require_bound``.
+
+    If it has a direct form, that is called first.
+    """
+    direct: Any = direct_of(function)
 
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
+        if direct is not None and (found := direct(*args, **given)) is not NotImplemented:
+            return found
         try:
             return function(*args, **given)
         except TypeError:
             require_bound(function.__name__, inspect.signature(function), args, given)
             raise
 
+    calls_direct(call, direct)
+    call.has_forms = True  # type: ignore[attr-defined]
     return cast(_F, call)
 
 

@@ -34,7 +34,8 @@ class Engine(NamedTuple):
     usual: a buffer of two words; while one is 0, no operation runs. interpreters: a list; the same while it has
     elements. thread: its attribute ``mode`` has the slot ``enabled``, and the slots of ``flags`` with usual values.
     tensor, parameter: types with the slots ``array`` and ``_requires_grad``. fields: other slots of a new tensor.
-    wrap: makes one. reads: functions that are called before Python reads an element.
+    wrap: makes one. reads: functions that are called before Python reads an element. clock: its attribute ``latest``
+    changes if a tensor is changed in place.
     """
 
     usual: Any
@@ -46,6 +47,7 @@ class Engine(NamedTuple):
     fields: Mapping[str, Any]
     wrap: Callable[[np.ndarray], Any]
     reads: list[Any]
+    clock: Any
 
 
 class Operation(FromPlans):
@@ -126,11 +128,13 @@ class Operation(FromPlans):
 
     def _plan(self, values: list[Any], names: tuple[str, ...]) -> Any:
         """The plan of the operator for arguments in which arrays stand for tensors."""
-        engine, count = self._engine, len(values) - len(names)
+        engine, count, latest = self._engine, len(values) - len(names), self._engine.clock.latest
 
         def on_arrays(*given: Any) -> Any:
             wrapped = mapped(given, lambda leaf: engine.wrap(leaf) if isinstance(leaf, np.ndarray) else leaf)
             results = self._function(*wrapped[:count], **dict(zip(names, wrapped[count:], strict=True)))
+            if engine.clock.latest != latest:
+                raise PlanError("a tensor is changed in place")
             return mapped(results, self._arrays)
 
         engine.reads.append(_refuse)
@@ -154,7 +158,12 @@ def _is_same(expected: Any, found: Any) -> bool:
     if isinstance(expected, tuple):
         return len(expected) == len(found) and all(map(_is_same, expected, found))
     a, b = expected.array, found.array
-    return (a.shape, a.strides, a.dtype, a.tobytes()) == (b.shape, b.strides, b.dtype, b.tobytes())
+    return (a.shape, _steps(a), a.dtype, a.tobytes()) == (b.shape, _steps(b), b.dtype, b.tobytes())
+
+
+def _steps(x: np.ndarray) -> list[int]:
+    """The strides of axes with several elements."""
+    return [step for step, extent in zip(x.strides, x.shape, strict=True) if extent != 1]
 
 
 def slot_of(kind: type, name: str) -> int:

@@ -334,8 +334,8 @@ def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 
 def plan_of_call(function: Callable[..., Any], args: tuple[Any, ...]) -> Plan:
-    """The plan of a function that only this call needs, as ``plan_of`` makes it, without words."""
-    return _made(function, *layout_of((args, {})))[1]
+    """The plan of a function that only this call needs, as ``plan_of`` makes it, without words but with guards."""
+    return _made(function, layout_of(args), {}, True)[1]
 
 
 def _is_same(a: float, b: float) -> bool:
@@ -394,11 +394,14 @@ def _frozen(value: Any) -> Any:
     return (type(value), value) if isinstance(value, (bool, int, float)) else value
 
 
-def _made(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Fixed, Plan]:
+def _made(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], takes_guards: bool = False
+) -> tuple[_Fixed, Plan]:
     inputs: list[Place] = []
     numbers: dict[str, Any] = {}
     given = _numbers((args, kwargs))
     with planning() as made, none_kept():
+        made.takes_guards = takes_guards
 
         def without_elements(leaf: Any) -> Any:
             if type(leaf) is _Named:

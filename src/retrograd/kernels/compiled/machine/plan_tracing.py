@@ -197,6 +197,14 @@ class Planned(np.ndarray):
     def __setitem__(self, key: Any, value: Any) -> None:
         move(self[key], value)
 
+    def require_within(self, low: float, high: float) -> None:
+        """Make the plan valid for elements in [low, high] only."""
+        made = _planner()
+        integers = type(low) is int and type(high) is int and self.dtype == np.int64 and self.flags.c_contiguous
+        if not (made.takes_guards and integers):
+            raise PlanError("whether elements are within a range would be read")
+        made.call(within, self, low, high)
+
     def reshape(self, *shape: Any, **order: Any) -> Any:
         extents = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
         if -1 in extents:
@@ -337,7 +345,12 @@ def _steps_of_view(x: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...] | N
 
 
 class Planner:
-    """The plan that is being made in this thread."""
+    """The plan that is being made in this thread.
+
+    takes_guards: it may begin with calls of ``within``, and is for nothing else if one of them is False.
+    """
+
+    takes_guards = False
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
@@ -459,6 +472,11 @@ def may_overwrite(y: np.ndarray, *operands: np.ndarray) -> np.ndarray:
 def call(function: Callable[..., Any], *arguments: Any, unless_finite: Any = None) -> None:
     """Add a call of a Python function to the plan that is being made."""
     _planner().call(function, *arguments, unless_finite=unless_finite)
+
+
+def within(x: np.ndarray, low: float, high: float) -> bool:
+    """Whether all elements are in [low, high]: a guard of a plan, which machine code looks at."""
+    return bool(((x >= low) & (x <= high)).all())
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,7 +24,8 @@ _TABLE, _PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 11, 512, 4, -1, 8, 67  # 
 _CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)  # these, too
 _MOST_PARAMETERS = 64
 _COPY = Native(0, ("Array", "Array", "int"))
-_LOOK = 1  # tasks of a launch that only looks whether a number is finite
+_LOOK, _GUARD = 1, 2  # tasks of a launch that only looks whether a number is finite, or integers are within a range
+_GUARDED = Native(0, ("Array", "int", "int", "int"))
 _EXPONENTS = {4: 0x7F800000, 8: 0x7FF0000000000000}  # bits that are all set in an infinite number or NaN
 _MOST_ARGUMENTS = 10  # whose structure fits 64 bits
 _BY_VALUE = frozenset({bool, int, float, str, type(None)})  # types of options that machine code compares exactly
@@ -122,7 +124,8 @@ class Prepared:
 
         None instead of a function copies bytes; the parameters are their destination, source and number. With one task,
         the parameters are the place, the bytes and the exponent bits of a number; if it is not finite, the arrays are
-        dropped and the Python function runs.
+        dropped and the Python function runs. With two tasks, they are the place of int64 integers, their number, and
+        the smallest and largest value that they may have, with the same consequence.
 
         leaves, structure: the arguments as ``flat`` returns them. made: for each new array another one with its layout;
         the first ``results`` of them are returned. A negative number of results means that there is nothing to prepare.
@@ -131,7 +134,7 @@ class Prepared:
         words: list[int] = []
         for launch, tasks, parameters in launches:
             kernel: int = getattr(launch, "__self__", 0)  # of a built-in function
-            native = _COPY if launch is None else natives.get(launch)
+            native = natives.get(launch) if launch is not None else _GUARDED if tasks == _GUARD else _COPY
             if native is None or len(parameters) > _MOST_PARAMETERS:
                 return False
             sources = [_source(*pair) for pair in zip(parameters, native.kinds, strict=True)]
@@ -276,7 +279,7 @@ class FromPlans(Prepared):
         """Remember a plan as ``_prepare`` does."""
         from .plan_tracing import Call as Called
         from .plan_tracing import Launch as Planned
-        from .plan_tracing import Place, Word
+        from .plan_tracing import Place, Word, within
 
         container = type(plan.results) if self._is_container(type(plan.results)) else None
         returned = (plan.results,) if container is None else plan.results
@@ -311,6 +314,12 @@ class FromPlans(Prepared):
                 place, size = one.unless_finite, one.unless_finite.dtype.itemsize
                 begin = place.begin - begins.get(place.buffer, 0)
                 launches.append((None, _LOOK, [places[place.buffer]._replace(begin=begin), size, _EXPONENTS[size]]))
+                continue
+            if isinstance(one, Called) and one.function is within:
+                place, low, high = one.arguments
+                begin = place.begin - begins.get(place.buffer, 0)
+                guard = [places[place.buffer]._replace(begin=begin), prod(place.shape), int(low), int(high)]
+                launches.append((None, _GUARD, guard))
                 continue
             if not isinstance(one, Planned):
                 return False

@@ -42,7 +42,8 @@ PLACES, WAYS = 512, 4
 # dtype, and each axis's extent and stride; for an option OPTION and the object. Then come the launches, each with its
 # kernel, tasks and number of parameters, and three words for each parameter: the kind, the value or place, and bytes.
 # Without a kernel it copies bytes, and the parameters are their destination, source and number; or, with one task, it
-# looks at a number, and the parameters are its place, bytes and exponent bits: the entry is of no use if all are set.
+# looks at a number, and the parameters are its place, bytes and exponent bits: the entry is of no use if all are set;
+# or, with two tasks, at int64 integers: their place, number, and smallest and largest value, with the same consequence.
 ENTRY_OWNER, ENTRY_GIVEN, ENTRY_STRUCTURE, ENTRY_MADE, ENTRY_RESULTS, ENTRY_LAUNCHES, ENTRY_BEGIN = range(7)
 ENTRY_CONTAINER, ENTRY_PROTOTYPES = 7, 8
 OPTION = -1
@@ -179,6 +180,10 @@ def _run_entry(function: int, entry: int, arguments: int, made: int) -> int:
             at += 24
         if kernel == 0 and tasks == 0:
             _copy(word(record, 0), word(record, 1), word(record, 2))
+        elif kernel == 0 and tasks == 2:
+            for place in range(word(record, 1)):
+                value = word(word(record, 0), place)
+                fit = fit and word(record, 2) <= value and value <= word(record, 3)
         elif kernel == 0:
             exponent = word(record, 2)
             set_word(record, 3, 0)
