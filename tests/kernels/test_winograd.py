@@ -16,7 +16,8 @@ from retrograd import kernels
 from retrograd.kernel_set import plan
 from retrograd.kernels.compiled.convolution import winograd, winograd_plan
 from retrograd.kernels.compiled.convolution.algorithm import JOBS, choose
-from retrograd.kernels.compiled.convolution.winograd_plan import tiles_of
+from retrograd.kernels.compiled.convolution.axes import three_axes, three_steps, three_strides
+from retrograd.kernels.compiled.convolution.winograd_plan import PAIRS, WINOGRAD, tiles_of
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
@@ -359,3 +360,20 @@ def test_what_is_not_finite_reaches_the_tiles_that_read_it(value: float) -> None
     assert not changed.any()
     exact = kernels.conv(x, w, None, window, Options("direct"))
     assert np.isfinite(exact).sum() == exact.size - 16 * 9
+
+
+@pytest.mark.parametrize("sums", [False, True])
+@pytest.mark.parametrize(("batch", "channels", "extent"), [(32, 32, 32), (32, 64, 16), (22, 32, 14)])
+def test_threads_are_far_apart_and_have_equal_shares(sums: bool, batch: int, channels: int, extent: int) -> None:
+    """A CPU prefetches twelve steps ahead: none of them may reach the memory of another thread."""
+    axes = three_axes(window_of((extent, extent), 1))
+    x = np.empty((batch, extent, extent, channels), np.float32).transpose(0, 3, 1, 2).strides
+    steps = three_strides(x), three_steps(x, "f")
+    build = winograd_plan.transform_sum_plan if sums else winograd_plan.transform_plan
+    plan = build(axes, batch, channels, channels, "f", *steps)
+    read, written = (int(plan.words[at]) for at in (WINOGRAD.input_step, WINOGRAD.product_step))
+    used = PAIRS * (read + written) if sums else (PAIRS + 1) * read
+    assert not plan.shared and plan.work - used == 12 * max(read, written) and plan.table % 512 == 0
+    tasks = [last - first for first, last in plan.parts] if sums else [1] * len(plan.blocks)
+    half = len(tasks) // 2
+    assert len(tasks) % 2 == 0 and sum(tasks[:half]) == sum(tasks[half:])

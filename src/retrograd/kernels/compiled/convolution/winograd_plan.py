@@ -28,6 +28,7 @@ import numpy as np
 from ..machine.microkernel import PRODUCT, TASK_WORK, Tile, even_product, heights_of, tile
 from ..machine.microkernel import product as tile_product
 from ..machine.record import record
+from ..machine.scratch import page_of
 from .axes import Axis
 
 # ---- Plans that divide a Winograd convolution into tiles and blocks -------------------------------------------------
@@ -94,6 +95,9 @@ _CACHED = 1 << 20  # bytes of both operands that may still be in L2
 _PARTS = 4  # partial sums, if each core has its own blocks
 _WHOLE = 1 << 62  # no bound
 _LINE = 64  # bytes of a cache line
+# Matrices that no thread uses, from the memory of one thread to that of the next: a CPU prefetches so many of a
+# transform's steps from pair to pair. Lines of another thread would be taken from its core, some for every tile.
+_AHEAD = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +179,25 @@ def _listed(axis: Axis) -> tuple[list[np.ndarray], list[int]]:
     return [TILE.pack(begin=begin, size=size) for begin, size in tiles_along(*extent)], points_along(*extent)
 
 
-def _cut(count: int, most: int) -> list[tuple[int, int]]:
-    """``count`` cut into ranges of at most ``most``, about equally long."""
+def _cut(count: int, most: int, times: int = 1) -> list[tuple[int, int]]:
+    """``count`` cut into ranges of at most ``most``, about equally long.
+
+    ``times``: how often the ranges occur. If there are few in all, their number is even, for two threads; if there are
+    more, a multiple of four.
+
+    >>> len(_cut(32, 3)), len(_cut(32, 7)), len(_cut(32, 32)), len(_cut(9, 2, times=2)), len(_cut(3, 1))
+    (12, 6, 1, 6, 3)
+    """
     cuts = -(-count // max(1, most))
+    if cuts > 1:
+        step = 4 if cuts * times > 2 * _PARTS else 2
+        while cuts * times % step:
+            cuts += 1
+        cuts = min(cuts, count)
+    return _ranges(count, cuts)
+
+
+def _ranges(count: int, cuts: int) -> list[tuple[int, int]]:
     return [(cut * count // cuts, (cut + 1) * count // cuts) for cut in range(cuts)]
 
 
@@ -188,7 +208,7 @@ def _blocks(depth: Axis, batch: int, lines: int, across: int, tile_bytes: list[i
     """
     alone, line_bytes = _alone(depth), across * sum(tile_bytes)
     if lines * line_bytes > budget and alone:
-        cuts = _cut(lines, budget // line_bytes)
+        cuts = _cut(lines, budget // line_bytes, batch * depth.output)
         return [Block(s, s + 1, first, last, 1) for s in range(batch * depth.output) for first, last in cuts]
     if alone:
         slices = _cut(batch * depth.output, budget // (lines * line_bytes))
@@ -353,8 +373,9 @@ def transform_plan(
     if filters:
         work = PAIRS * int(words[WINOGRAD.input_step] + words[WINOGRAD.product_step])
     else:
-        work = matrices_of(together) * int(words[WINOGRAD.input_step])
-    return Transformed(words, blocks, shared, work, (2 * POINTS + 1 + axes[0].kernel) * SLOTS, weights, [])
+        work = (matrices_of(together) + (0 if shared else _AHEAD)) * int(words[WINOGRAD.input_step])
+    table = page_of((2 * POINTS + 1 + axes[0].kernel) * SLOTS)
+    return Transformed(words, blocks, shared, work, table, weights, [])
 
 
 def transform_sum_plan(
@@ -378,13 +399,15 @@ def transform_sum_plan(
     count = len(blocks)
     # a single block would be a single task: threads share it, if its products are worth several
     shared = shared or (count == 1 and _tiles_of(axes, batch) * PAIRS * depth * columns > TASK_WORK)
-    parts = [(0, count)] if shared else _cut(count, -(-count // _PARTS))
+    parts = [(0, count)] if shared else _ranges(count, min(_PARTS, count))
     _fill(words, even_product(dtype, "dense", shape.whole_vectors(), depth))
     if not shared:
         words = np.concatenate([words, *(PART.pack(first=first, last=last) for first, last in parts)])
     work = PAIRS * int(words[WINOGRAD.input_step] + words[WINOGRAD.product_step])
+    if not shared:
+        work += _AHEAD * int(max(words[WINOGRAD.input_step], words[WINOGRAD.product_step]))
     most = max(block.last - block.first for block in blocks)
-    table = 2 * POINTS * SLOTS + depth + 2 * most
+    table = page_of(2 * POINTS * SLOTS + depth + 2 * most)
     return Transformed(words, blocks, shared, work, table, len(parts) * elements, parts)
 
 

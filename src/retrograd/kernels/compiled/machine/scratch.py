@@ -22,6 +22,7 @@ _CACHE_LINE = 64  # bytes
 _DATA, _address = object.__basicsize__, ctypes.c_int64.from_address  # of an array, see launch.py
 _MOST_PIECES = 256
 _ALIGNED_FROM = 16 << 10  # bytes from which the alignment of an array is worth its time
+_PAGE = 4096  # bytes beyond which a CPU rarely prefetches
 
 
 class _Kept(local):  # per calling thread
@@ -56,6 +57,15 @@ def per_thread(count: int, dtype: str) -> np.ndarray:
     array = _kept.arrays.get(dtype)
     total = count * pool.threads
     return array if array is not None and array.size >= total else _more(total, dtype, count)
+
+
+def page_of(words: int) -> int:
+    """At least so many words for each thread, whole pages: no core writes or prefetches the lines of another one.
+
+    >>> page_of(1), page_of(512), page_of(513)
+    (512, 512, 1024)
+    """
+    return -(-words * 8 // _PAGE) * _PAGE // 8
 
 
 def carved(dtype: str, *counts: int) -> list[np.ndarray]:
