@@ -40,11 +40,11 @@ ROWWISE = record(
 
 _PIECE = 16 << 10  # bytes of x that are read again for every panel of the weights
 # A result that no cache holds waits for memory if x has few channels. Where its rows have several panels, stored one
-# after the other, the CPU reads each line of it before it writes: twice the traffic. So the rows of a piece are put
+# after the other, the CPU reads each line of it before it writes: twice the traffic. So the rows of a tile are put
 # together in L1, then stored past the caches in order. With 16 registers, the arithmetic takes longer than memory.
 STREAMED = 24 << 20  # bytes of such a result
 _FEW = 8  # channels of x for each panel, at most
-_BUFFER = 16 << 10  # bytes of a piece, at most
+_BUFFER = 16 << 10  # bytes of such a tile, at most
 ALIGNED = 16  # elements: the pieces of threads begin at multiples of so many
 _LEAST_WORK = 4 * TASK_WORK  # multiply-adds that pay for packing the weights
 
@@ -61,7 +61,7 @@ def _plan(pixels: int, depth: int, columns: int, dtype: str) -> tuple[np.ndarray
     piece = -(-tiles // min(tiles, target_tasks))
     streamed = is_streamed(pixels, depth, columns, dtype)
     if streamed:
-        piece = max(1, _BUFFER // (shape.rows * columns * size))
+        piece = 1
     elif shape.panels > 1:
         piece = min(piece, max(1, _PIECE // (shape.rows * depth * size)))
     pieces = -(-tiles // piece)
