@@ -16,11 +16,9 @@ This module imports Numba, so it is imported only to compile a kernel.
 
 from __future__ import annotations
 
-import gc
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import llvmlite.binding as llvm
@@ -98,20 +96,7 @@ def parameters(body: Callable[..., None]) -> list[str]:
     return [kind for kinds in _kinds(body) for kind in ((kinds,) if isinstance(kinds, str) else kinds)]
 
 
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Collect garbage less often: Numba makes many long-lived objects, and collections take a tenth of the time."""
-    before = gc.get_threshold()
-    if before[0]:  # 0: the user has switched it off
-        gc.set_threshold(max(before[0], 100_000), max(before[1], 20), *before[2:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 @global_compiler_lock
-@_few_collections()
 def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
     """Object file that defines ``symbol``: ``body`` for the element type ``dtype`` ("f" or "d")."""
     argtypes = {
@@ -134,7 +119,6 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
 
 
 @global_compiler_lock
-@_few_collections()
 def compile_plain(body: Callable[..., Any], arguments: int, symbol: str, returns: bool = False) -> bytes:
     """As ``compile_kernel`` for a function of 64-bit integers (that may return one), called without a record."""
     refresh()

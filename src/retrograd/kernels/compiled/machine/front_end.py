@@ -26,6 +26,7 @@ from numba.core.cgutils import alloca_once
 from numba.core.cpu import CPUContext
 from numba.core.errors import TypingError
 from numba.core.funcdesc import PythonFunctionDescriptor
+from numba.core.imputils import builtin_registry
 from numba.core.interpreter import Interpreter, peep_hole_delete_with_exit, peep_hole_fuse_dict_add_updates
 from numba.core.registry import cpu_target
 from numba.core.ssa import reconstruct_ssa
@@ -97,7 +98,7 @@ class _Function(types.Function):  # type: ignore[misc]
     """A function whose types are looked up once: Numba tries every template at each call, and again to lower it."""
 
     def __init__(self, function: Any) -> None:
-        super().__init__(function.templates)
+        super().__init__([_declared_here(each) for each in function.templates])
         self._known: dict[tuple[Any, ...], Any] = {}
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
@@ -105,6 +106,13 @@ class _Function(types.Function):  # type: ignore[misc]
         if call not in self._known:
             self._known[call] = super().get_call_type(context, args, kws)
         return self._known[call]
+
+
+def _declared_here(template: type) -> type:
+    """The template of an intrinsic, without Numba's search for its own target, which imports all of its functions."""
+    if not issubclass(template, templates._IntrinsicTemplate):
+        return template
+    return type(template.__name__, (template,), {"_get_target_registry": lambda self, reason: builtin_registry})
 
 
 register_model(_Function)(models.OpaqueModel)
@@ -175,7 +183,12 @@ class _Typing(numba_typing.Context):  # type: ignore[misc]
 
     def init(self) -> None:
         self._functions_known: dict[Any, _Function] = {}
+        self._values_known: dict[int, tuple[Any, _Function]] = {}  # by id; that of an object that lives
         self._registries[templates.builtin_registry] = _Declarations(templates.builtin_registry)
+
+    def _insert_global(self, value: Any, kind: Any) -> None:
+        self._values_known.clear()  # a function may have more implementations now
+        super()._insert_global(value, kind)
 
     def load_additional_registries(self) -> None:
         self.install_registry(mathdecl.registry)
@@ -186,6 +199,8 @@ class _Typing(numba_typing.Context):  # type: ignore[misc]
     def resolve_value_type(self, value: Any) -> Any:
         if value is min or value is max or value is int:
             return _own()[value]
+        if id(value) in self._values_known:
+            return self._values_known[id(value)][1]
         try:
             found = super().resolve_value_type(value)
         except ValueError:  # it was made since the last refresh
@@ -195,6 +210,7 @@ class _Typing(numba_typing.Context):  # type: ignore[misc]
             return found
         if found not in self._functions_known:
             self._functions_known[found] = _Function(found)
+        self._values_known[id(value)] = value, self._functions_known[found]
         return self._functions_known[found]
 
 

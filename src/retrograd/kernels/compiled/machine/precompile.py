@@ -18,7 +18,18 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 
 from . import cache
-from .launch import Deferred, Kernel, announce, begun, get_num_threads, known_versions, pool, registered, waiting
+from .launch import (
+    Deferred,
+    Kernel,
+    announce,
+    begun,
+    few_collections,
+    get_num_threads,
+    known_versions,
+    pool,
+    registered,
+    waiting,
+)
 from .plan import Plan
 
 Progress = Callable[[int, int], None]
@@ -51,11 +62,12 @@ def compiling_deferred() -> Iterator[None]:
     """Compile kernels in other processes as soon as a plan needs them, and the rest at the end."""
     compilation = Compilation((), is_open=True)
     waiting.append(compilation.add)
-    try:
-        yield
-    finally:
-        waiting.remove(compilation.add)
-        compilation.finish()
+    with few_collections():
+        try:
+            yield
+        finally:
+            waiting.remove(compilation.add)
+            compilation.finish()
 
 
 class Compilation:
@@ -112,10 +124,11 @@ class Compilation:
             progress(self.done, self.total)
         self._progress = progress
         try:
-            pool.compile()
-            while (task := self._take(self._queue.popleft)) is not None:
-                _compile(*task)
-                self._count()
+            with few_collections():
+                pool.compile()
+                while (task := self._take(self._queue.popleft)) is not None:
+                    _compile(*task)
+                    self._count()
             for thread in self._threads:
                 thread.join()
         finally:  # after Ctrl-C, some are still running
@@ -194,8 +207,9 @@ def _start() -> subprocess.Popen[str] | None:
 def serve() -> None:
     """A helper process: compile each kernel that standard input names and answer with a line; end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends this one
-    for line in sys.stdin:
-        path, dtype = line.split()
-        _compile(Kernel(path), dtype)
-        print(path, flush=True)
+    with few_collections():
+        for line in sys.stdin:
+            path, dtype = line.split()
+            _compile(Kernel(path), dtype)
+            print(path, flush=True)
     os._exit(0)  # at once: Python and LLVM would free their memory first, and the parent waits
