@@ -287,3 +287,20 @@ def test_messages(call: Any, error: type[Exception], message: str) -> None:
 def test_public_functions_are_pickled_by_their_names() -> None:
     for function in (rg.exp, rg.sum, rg.zeros, rg.linalg.norm, rg.special.erf, rg.fft.fft, rg.hardshrink):
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+@pytest.mark.parametrize("dtype", [rg.int64, rg.int32, rg.float64, rg.bool])
+def test_new_tensors_get_the_type_of_out(dtype: Any) -> None:
+    def into(make: Any, *args: Any) -> list[Any]:
+        out = rg.empty(0, dtype=dtype)
+        assert make(*args, out=out) is out
+        assert out.dtype == dtype
+        return out.tolist()
+
+    assert into(rg.zeros, 3) == [0, 0, 0]
+    assert into(rg.ones, 2) == [1, 1]
+    assert into(rg.full, (2,), 1.0) == [1, 1]
+    assert into(rg.eye, 2) == [[1, 0], [0, 1]]
+    if dtype != rg.bool:
+        assert into(rg.arange, 3) == [0, 1, 2]
+        assert into(rg.linspace, 0, 4, 3) == [0, 2, 4]

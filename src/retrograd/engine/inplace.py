@@ -15,6 +15,7 @@ Source: PyTorch's semantics ("In-place operations with autograd", CopySlices) an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,8 @@ def call_with_out(function: Callable[..., Any], out: Any, args: tuple[Any, ...],
         )
     for each in given:
         check_changeable(each, name, False)
+    if not operands and kwargs.get("dtype") is None and "dtype" in signature(function).parameters:
+        kwargs = {**kwargs, "dtype": given[0].array.dtype}  # zeros, arange, ...: the type is that of out
     enabled, thread.mode.enabled = thread.mode.enabled, False
     try:
         results = _run(function, given, operands, args, kwargs)
