@@ -9,9 +9,8 @@ from ..arrays import empty
 from ..engine.tensor import Tensor
 from ..ops.device import DeviceLike
 from ..ops.dtypes.dtype import DTypeLike
-from ..ops.product.matmul import bilinear, linear
 from ..ops.shape.shape import flatten, sizes, unflatten
-from . import init
+from . import functional, init
 from .arguments import check_ints
 from .layer import Described, layer
 from .module import Module
@@ -54,7 +53,7 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        return linear(input, self.weight, self.bias)
+        return functional.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         features = f"in_features={self.in_features}, out_features={self.out_features}"
@@ -99,7 +98,7 @@ class Bilinear(Described, Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        return bilinear(input1, input2, self.weight, self.bias)
+        return functional.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         features = f"in1_features={self.in1_features}, in2_features={self.in2_features}"

@@ -16,7 +16,7 @@ from ..ops.device import DeviceLike
 from ..ops.dtypes.dtype import DTypeLike
 from . import functional, init
 from .arguments import as_epsilon, check_ints
-from .functional import batch_norm, instance_norm
+from .functional import instance_norm
 from .layer import Described, OverAxes, layer
 from .module import Module
 from .parameter import Parameter, as_float_dtype
@@ -161,7 +161,7 @@ class _BatchNorm(_ChannelNorm):
         mean, variance, count = self.running_mean, self.running_var, self.num_batches_tracked
         if training and not self.track_running_stats:
             mean = variance = count = None
-        y = batch_norm(
+        y = functional.batch_norm(
             input, mean, variance, self.weight, self.bias, training or mean is None, self._momentum(), self.eps
         )
         if training and count is not None:  # after the operator: a failed call is not counted
