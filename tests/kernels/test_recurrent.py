@@ -13,7 +13,7 @@ import pytest
 
 from retrograd import kernels
 from retrograd.kernels import textbook
-from retrograd.kernels.compiled.recurrent.plan import LAYER, recurrent_plan
+from retrograd.kernels.compiled.recurrent.plan import LAYER, lanes_of, recurrent_plan
 from retrograd.specs.recurrence import Recurrence, Weights, recurrence
 from strategies import DTYPES
 
@@ -96,6 +96,35 @@ def threads() -> Iterator[None]:
     before = kernels.get_num_threads()
     yield
     kernels.set_num_threads(before)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1, 8), (4, 2, 7, 12), (3, 5, 16, 24), (5, 19, 33, 20), (2, 40, 9, 56)], ids=str
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("mode", "options", "lengths", "states", "cells"), LAYERS, ids=str)
+def test_without_gradients_half_a_register_of_units_has_no_padding(
+    mode: str, options: dict[str, Any], lengths: bool, states: bool, cells: bool, dtype: type, shape: tuple[int, ...]
+) -> None:
+    """The bits are those of the forward pass of training."""
+    what, given, _ = layer(mode, options, shape, dtype, lengths, states, cells)
+    *found, nothing = kernels.recurrent(*given, what, False, cells)
+    assert nothing is None
+    *saving, _ = kernels.recurrent(*given, what, True, cells)
+    *expected, _ = textbook.recurrent(*given, what, False, cells)
+    assert_equal(found, expected, dtype)
+    for one, other in zip(found, saving, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_half_a_register_of_units_is_laid_out_without_padding() -> None:
+    lanes = lanes_of("f")
+    plans = [
+        recurrent_plan(recurrence("test", "gru", 5, 3 * lanes // 2), 2, 3, "f", save=save) for save in (False, True)
+    ]
+    spacings = [int(plan.words[LAYER.spacing]) for plan in plans]
+    assert spacings == ([lanes // 2, lanes] if lanes >= 8 else [lanes, lanes])
 
 
 @pytest.mark.parametrize("needs", [(True, True, True, True), (True, False, False, False), (False, True, True, True)])

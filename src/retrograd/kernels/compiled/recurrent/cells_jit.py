@@ -59,17 +59,23 @@ def _put(x, at, value, count):
 
 
 @helper
-def lstm(plan, a, q, c, before, after, out, out_at, out_step, count, peepholes, first, low, high, lengths, t, n0, n1):
-    """Gates and cell states of all rows, then their outputs: the CPU overlaps the work of several rows."""
-    L, U, padded, step = lanes(a), plan[LAYER.units_per_panel], plan[LAYER.padded], plan[LAYER.row]
+def lstm(
+    plan, a, q, U, c, before, after, out, out_at, out_step, count, peepholes, first, low, high, lengths, t, n0, n1
+):
+    """Gates and cell states of all rows, then their outputs: the CPU overlaps the work of several rows.
+
+    ``U``: elements from slot to slot. Where they are half a register, each store also writes over the next slot, which
+    was read before and is stored after.
+    """
+    L, padded, step = lanes(a), plan[LAYER.padded], plan[LAYER.row]
     coupled, clip, peephole = plan[LAYER.coupled], plan[LAYER.clip], plan[LAYER.peephole]
-    o_slot = step - U
+    o_slot = (plan[LAYER.slots] - 1) * U
     row, old, new = q, before, after
     for n in range(n0, n1):
         if t < lengths[n]:
             for j in range(0, U, L):
                 cell = load(c, old + j)
-                f, g = load(a, row + o_slot - 2 * U + j), load(a, row + o_slot - U + j)
+                f, g, o = load(a, row + o_slot - 2 * U + j), load(a, row + o_slot - U + j), load(a, row + o_slot + j)
                 if peephole == 1:
                     f = gates.with_peephole(f, load(peepholes, first + (1 - coupled) * padded + j), cell)
                 if coupled == 1:
@@ -85,10 +91,11 @@ def lstm(plan, a, q, c, before, after, out, out_at, out_step, count, peepholes, 
                 if clip > 0:
                     cell = clamp(cell, low, high)
                 if peephole == 1:
-                    weight = load(peepholes, first + (2 - coupled) * padded + j)
-                    store(a, row + o_slot + j, gates.with_peephole(load(a, row + o_slot + j), weight, cell))
+                    o = gates.with_peephole(o, load(peepholes, first + (2 - coupled) * padded + j), cell)
                 store(a, row + o_slot - 2 * U + j, f)
                 store(a, row + o_slot - U + j, g)
+                if peephole == 1 or U < L:
+                    store(a, row + o_slot + j, o)
                 store(c, new + j, cell)
         row, old, new = row + step, old + padded, new + padded
     row, new, target = q + o_slot, after, out_at
@@ -102,8 +109,9 @@ def lstm(plan, a, q, c, before, after, out, out_at, out_step, count, peepholes, 
 
 
 @helper
-def gru(plan, a, q, h, before, after, count, lengths, t, n0, n1):
-    L, U, P, step = lanes(a), plan[LAYER.units_per_panel], plan[LAYER.output], plan[LAYER.row]
+def gru(plan, a, q, U, h, before, after, count, lengths, t, n0, n1):
+    """``U``: as above; m is not stored, and lost where U is half a register."""
+    L, P, step = lanes(a), plan[LAYER.output], plan[LAYER.row]
     row, old, new = q, before, after
     for n in range(n0, n1):
         if t < lengths[n]:

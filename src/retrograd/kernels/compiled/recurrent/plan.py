@@ -50,6 +50,7 @@ LAYER = record(
     units_per_panel=1,
     panels=1,
     slots=1,
+    spacing=1,  # elements from slot to slot in the last panel: half a register of units, or units_per_panel
     row=1,  # row: elements of a row of a panel, all its slots
     padded=1,
     output_padded=1,  # units of all panels; the width of the gradient of h, in whole registers
@@ -70,6 +71,8 @@ LAYER = record(
     packed_from_output=1,  # elements of a direction
     from_x=PRODUCT.words,
     from_h=PRODUCT.words,
+    last_from_x=PRODUCT.words,  # of the last panel
+    last_from_h=PRODUCT.words,
     to_output=PRODUCT.words,
     from_gates=PRODUCT.words,
     from_output=PRODUCT.words,
@@ -116,7 +119,7 @@ class Packed(NamedTuple):
     elements: int  # of all directions
     step: int  # from direction to direction
     tasks: int  # of the kernel that packs a direction
-    arguments: tuple[int, ...]  # of that kernel: pack_columns from depth to width, pack_rows from columns to sub_step
+    arguments: tuple[int, ...]  # of that kernel: pack_columns from depth to last, pack_rows from columns to sub_step
 
 
 class Plan(NamedTuple):
@@ -207,6 +210,13 @@ def _with_micros(
     return _Product(width, subs, words)
 
 
+def _of_last_panel(dtype: str, whole: _Product, counts: set[int], columns: int) -> _Product:
+    """The product of a panel with fewer columns, whose rows lie as those of the others."""
+    form = "near_rows" if whole.words[PRODUCT.near] else "line"
+    tallest, group = int(whole.words[PRODUCT.tallest]), int(whole.words[PRODUCT.group])
+    return _with_micros(dtype, form, counts, tallest, whole.width, columns, group)
+
+
 def _size(dtype: str) -> int:
     return 4 if dtype == "f" else 8
 
@@ -248,9 +258,12 @@ def _chunk(steps: int, rows: int, dtype: str, step: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False, threads: int = 0) -> Plan:
+def recurrent_plan(
+    spec: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False, threads: int = 0, save: bool = True
+) -> Plan:
     """``ragged``: sequences end before the last step, so that a block or piece may have fewer rows. ``threads``: how
-    the work is cut, if not 0; the bits are the same.
+    the work is cut, if not 0; the bits are the same. Without ``save``, the gates of a last panel with half a register
+    of units lie side by side, so that products have no padding.
     """
     lanes = lanes_of(dtype)
     D, H, P, inputs, gates = spec.directions, spec.hidden, spec.output, spec.input, spec.gates
@@ -259,6 +272,9 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
     per_panel = lanes * _registers_of_units(slots, rows, ceil(H / lanes))
     panels, width = ceil(H / per_panel), gates * per_panel
     padded = panels * per_panel
+    spacing = per_panel
+    if not save and slots > 1 and per_panel == lanes >= 8 and 2 * (H % lanes) == lanes:
+        spacing = lanes // 2
     output_padded = ceil(P / lanes) * lanes if projected else padded
     row_blocks, column_blocks = _blocks(spec, rows, dtype, panels, threads)
     piece = max(1, min(_ROWS_OF_PIECE, _BYTES_OF_PIECE // (inputs * _size(dtype))))
@@ -274,8 +290,12 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
         piece_rows = blocks if row_blocks > 1 else {rows * count for count in _pieces(steps, chunk)}
     else:
         piece_rows = _pieces(total, piece)
-    from_x = _product(dtype, _counts(piece_rows, ragged), total, width, inputs)
-    from_h = _product(dtype, blocks, rows, width, P)
+    x_counts = _counts(piece_rows, ragged)
+    from_x, from_h = _product(dtype, x_counts, total, width, inputs), _product(dtype, blocks, rows, width, P)
+    last_from_x, last_from_h = from_x, from_h
+    if spacing < per_panel:
+        last_from_x = _of_last_panel(dtype, from_x, x_counts, gates * spacing)
+        last_from_h = _of_last_panel(dtype, from_h, blocks, gates * spacing)
     from_gates = _product(dtype, blocks, rows, output_padded, width, column_blocks)
     to_x = _product(dtype, _counts(_pieces(total, to_x_piece), ragged), total, inputs, width)
     to_output = from_output = _Product(0, 0, np.zeros(PRODUCT.words, np.int64))
@@ -288,9 +308,9 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
 
     of_x, of_h = (per_panel, gates, LAYER.x_gates), (per_panel, gates, LAYER.h_gates)
     whole = 1, LAYER.x_gates  # a matrix without gates is one slot
-    x = _packed(D, panels * from_x.padded * inputs, panels, (inputs, H, *of_x, from_x.width))
-    h = _packed(D, panels * from_h.padded * P, panels, (P, H, *of_h, from_h.width))
-    output = _packed(D, to_output.padded * H, 1, (H, P, to_output.padded, *whole, to_output.width))
+    x = _packed(D, panels * from_x.padded * inputs, panels, (inputs, H, *of_x, from_x.width, spacing))
+    h = _packed(D, panels * from_h.padded * P, panels, (P, H, *of_h, from_h.width, spacing))
+    output = _packed(D, to_output.padded * H, 1, (H, P, to_output.padded, *whole, to_output.width, to_output.padded))
     to_h = _packed(
         D,
         from_gates.padded * panels * width,
@@ -322,6 +342,7 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
         units_per_panel=per_panel,
         panels=panels,
         slots=slots,
+        spacing=spacing,
         row=slots * per_panel,
         padded=padded,
         output_padded=output_padded,
@@ -342,6 +363,8 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
         packed_from_output=to_u.step,
         from_x=from_x.words,
         from_h=from_h.words,
+        last_from_x=last_from_x.words,
+        last_from_h=last_from_h.words,
         to_output=to_output.words,
         from_gates=from_gates.words,
         from_output=from_output.words,

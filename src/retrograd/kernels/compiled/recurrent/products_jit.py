@@ -144,17 +144,34 @@ def pack_columns(
     slots: int,
     gates: int,
     width: int,
+    last: int,
     biases: int,
     init_slots: int,
     plan: Table,
 ) -> None:
     """A panel of W (gates*units, depth) for products from the right: [sub-panel][k][width], columns by slot and unit.
 
+    ``last``: columns from slot to slot in the last panel, fewer than ``per_panel`` if these are all its units.
     ``biases``: 1 also fills ``init``, the initial row of the pre-activations, b + b_too; 2 that of a GRU, whose m has a
     separate bias.
     """
     L = lanes(packed)
     subs = (slots * per_panel + width - 1) // width
+    if last < per_panel and (task + 1) * per_panel > units:
+        for slot in range(slots):
+            row, column = plan[gates + slot] * units + task * per_panel, slot * last
+            target, start = task * subs + column // width, task * init_slots * per_panel
+            for k in range(0, depth, L):
+                place = offset(packed, target * depth * width + column % width + k * width)
+                transpose_first(offset(w, row * depth + k), depth, place, width, last, min(L, depth - k))
+            if biases > 0:
+                value = load_first(b, row, last)
+                if biases == 1 or slot > 0:
+                    value = value + load_first(b_too, row, last)
+                store_first(init, start + column, value, last)
+                if biases == 2 and slot == 0:
+                    store_first(init, start + slots * last, load_first(b_too, row, last), last)
+        return
     for column in range(0, slots * per_panel, L):
         slot, unit = column // per_panel, task * per_panel + column % per_panel
         row = plan[gates + slot] * units + unit
@@ -241,13 +258,15 @@ def start_panel(plan, table, x, w, init, a, d, p, first, end, move, kept, length
     panels, slots, per_panel = plan[LAYER.panels], plan[LAYER.slots], plan[LAYER.units_per_panel]
     step = slots * per_panel
     begin = (d * panels + p) * step
-    row = first
+    row, product, spacing = first, LAYER.from_x, per_panel
+    if p == panels - 1:
+        product, spacing = LAYER.last_from_x, plan[LAYER.spacing]
     while row < end:
         stop = _run_of_rows(lengths, of_step, row, end)
         target = begin * kept + (row + move) * step
         rows_product(
             plan,
-            LAYER.from_x,
+            product,
             table,
             address(offset(x, row * inputs)),
             inputs * size,
@@ -258,13 +277,13 @@ def start_panel(plan, table, x, w, init, a, d, p, first, end, move, kept, length
             address(offset(a, target)),
             step * size,
             0,
-            plan[LAYER.from_x + PRODUCT.sub_panels],
+            plan[product + PRODUCT.sub_panels],
             stop - row,
             address(offset(init, begin)),
             0,
         )
         for slot in range(plan[LAYER.gates], slots):  # of a GRU: m
-            for j in range(slot * per_panel, (slot + 1) * per_panel, L):
+            for j in range(slot * spacing, (slot + 1) * spacing, L):
                 value = load(init, begin + j)
                 for at in range(target + j, target + j + (stop - row) * step, step):
                     store(a, at, value)

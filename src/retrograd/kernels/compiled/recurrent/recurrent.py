@@ -176,7 +176,7 @@ def _layer(
     cells = cells and spec.cells
     if N == 0:
         return _empty_batch(x, spec, cells)
-    plan = recurrent_plan(spec, T, N, dtype, lengths is not None, get_num_threads())
+    plan = recurrent_plan(spec, T, N, dtype, lengths is not None, get_num_threads(), save)
     words, projected = plan.words, spec.projection > 0
     weights = [contiguous(w) for w in weights]
     own_y = D > 1 or lengths is not None

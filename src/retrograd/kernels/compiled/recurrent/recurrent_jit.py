@@ -110,10 +110,13 @@ def forward(
                     for p in range(b * block_units // U, min(panels, (b + 1) * block_units // U)):
                         unit, count = p * U, min(U, H - p * U)
                         q = (((d * panels + p) * a_ring + t % a_ring) * N + n0) * step
+                        at, spacing = LAYER.from_h, U
+                        if p == panels - 1:
+                            at, spacing = LAYER.last_from_h, plan[LAYER.spacing]
                         if last_n > n0:
                             rows_product(
                                 plan,
-                                LAYER.from_h,
+                                at,
                                 table,
                                 address(offset(h, h_before)),
                                 P * size,
@@ -121,10 +124,10 @@ def forward(
                                 1,
                                 P,
                                 address(offset(w, d * packed + p * (packed // panels))),
-                                address(offset(a, q + plan[LAYER.h_slot] * U)),
+                                address(offset(a, q + plan[LAYER.h_slot] * spacing)),
                                 step * size,
                                 0,
-                                plan[LAYER.from_h + PRODUCT.sub_panels],
+                                plan[at + PRODUCT.sub_panels],
                                 last_n - n0,
                                 0,
                                 2,
@@ -137,6 +140,7 @@ def forward(
                                     plan,
                                     a,
                                     q,
+                                    spacing,
                                     c,
                                     c_before + unit,
                                     c_after + unit,
@@ -155,7 +159,18 @@ def forward(
                                 )
                             elif mode == GRU:
                                 of_rows.gru(
-                                    plan, a, q, h, h_before + unit, h_after + unit, count, lengths, t, n0, last_n
+                                    plan,
+                                    a,
+                                    q,
+                                    spacing,
+                                    h,
+                                    h_before + unit,
+                                    h_after + unit,
+                                    count,
+                                    lengths,
+                                    t,
+                                    n0,
+                                    last_n,
                                 )
                             else:
                                 of_rows.rnn(plan, a, q, h, h_after + unit, count, lengths, t, n0, last_n)
