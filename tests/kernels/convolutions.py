@@ -188,6 +188,7 @@ FORMS = {
     "line, the last panel in pairs": ("line", Case(conv_window((40, 41), 1), 2, 37, 36, True)),
     "line of one panel": ("line", Case(conv_window((40, 41), 1), 2, 40, 16, False)),
     "direct": ("direct", Case(conv_window((7, 9), 3, 2, 1), 2, 20, 37, True)),
+    "direct, padding at the end": ("direct", Case(conv_window((7, 14), 3, 1, ((0, 2), (0, 1))), 2, 40, 37, True)),
     "direct in parts": ("direct", Case(conv_window((5, 5), 3, 2, 1), 2, 400, 40, True)),
     "direct in parts, one tap": ("direct", Case(conv_window((3, 3), 1), 1, 450, 400, True)),
     "direct in parts, groups": ("direct", Case(conv_window((3, 2), 3, 1, 1, groups=2), 1, 260, 300, False)),

@@ -146,7 +146,8 @@ def fill(
         for d in range(plan[BORDERS.written]):
             for h in range(extent_h):
                 for x in range(extent_w):
-                    border = _is_at_border(plan, 0, d)
+                    first = n + d + h + x == 0  # which may hold a mark, see direct_jit.py
+                    border = first or _is_at_border(plan, 0, d)
                     for i in range(halved):
                         border = border or _is_at_border(plan, 1, halved * h + i)
                         border = border or _is_at_border(plan, 2, halved * x + i)
