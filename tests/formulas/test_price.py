@@ -114,6 +114,7 @@ def sine_in_steps(input: Tensor, steps: float = 1.5) -> Tensor:
 TOUCHED = ["formulas/transcendental.py", "ops/pointwise/trigonometry.py"]  # besides the test
 
 FOUND = """
+import inspect
 import sys
 import numpy as np
 import onnx
@@ -133,7 +134,7 @@ for of in (name, f"{name}_grad"):
     assert of in compiled.__all__ and of in retrograd.kernels.textbook.__all__
 assert any(handle.path == f"pointwise.{name}" for handle in compiled.machine.launch.registered())
 assert f".. autofunction:: retrograd.{name}\\n" in pages.family_page("trigonometry")
-included = [each for _, each in operator_pages.sources(operator, set())]
+included = [each for _, each in operator_pages.sources(inspect.unwrap(operator), set())]
 assert name in included and f"{name}_grad" in included
 
 assert operator.operator.page == name and retrograd.explain(name) is not None

@@ -433,10 +433,10 @@ class Replacements:
 
     def of(self, value: Any, clones: dict[int, Any]) -> Any:
         """The replacement of a value in a function that runs on symbols."""
-        if isinstance(value, FunctionType) and hasattr(value, "has_forms"):  # unwrap the operator
-            value = value.__wrapped__  # type: ignore[attr-defined]
         if id(value) in self._known:
             return self._known[id(value)]
+        if isinstance(value, FunctionType) and hasattr(value, "operator") and hasattr(value, "__wrapped__"):
+            return self.of(value.__wrapped__, clones)  # the operator in another call form
         if isinstance(value, ModuleType):
             return _Module(value, self, clones)
         if isinstance(value, FunctionType):

@@ -68,7 +68,7 @@ def _never(*args: Any, **kwargs: Any) -> Any:
 def direct_of(function: Any) -> _Waiting | None:
     """Return the direct form of an operator; None if it has none: it draws random numbers, or changes its arguments."""
     operator = getattr(function, "operator", None)
-    if operator is None or operator.name.endswith("_") or operator.name in _EXCEPTIONS:
+    if operator is None or function.__name__.endswith("_") or operator.name in _EXCEPTIONS:
         return None
     return _Waiting(function) if function.__module__.removeprefix("retrograd.") in _MODULES else None
 

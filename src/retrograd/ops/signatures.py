@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 from ..engine.call_site import warn_user
@@ -209,7 +209,7 @@ def _advised_constructor(cls: type, init: Callable[..., None]) -> Callable[..., 
 
 # ---- Alternative call forms: `out=`, NumPy's names, deprecated overloads ---------------------------------------------
 
-_FORMS = {"has_forms", "direct_form_of"}  # attributes of forms
+_operators: dict[Any, Any] = {}  # a form that only calls the direct one first -> the operator
 _NAMES = {"axis": "dim", "keepdims": "keepdim"}  # NumPy's name -> PyTorch's
 
 # for each of PyTorch's namespaces, the operators that accept ``out=``
@@ -262,19 +262,33 @@ def add_forms(namespace: dict[str, Any], name: str = "") -> None:
     """
     for key, value in list(namespace.items()):
         if isinstance(value, FunctionType) and hasattr(value, "operator") and not key.startswith("_"):
-            namespace[key] = with_out(value, key, name) if key in OUT[name] else with_numpy_names(value)
+            namespace[key] = made = with_out(value, key, name) if key in OUT[name] else with_numpy_names(value)
+            if made is not value and key == value.__name__:  # no other name of the same object
+                _name(made, f"retrograd.{name}".rstrip("."), key)
 
 
 def with_direct_forms(namespace: dict[str, Any]) -> None:
     """Let the operators in a namespace call their direct forms first."""
     for key, value in list(namespace.items()):
-        if (
-            isinstance(value, FunctionType)
-            and value.__dict__.keys().isdisjoint(_FORMS)
-            and direct_of(value) is not None
-        ):
-            namespace[key] = made = _with_same_parameters(value, False) or value
-            made.__module__ = namespace["__name__"]  # where pickle finds it
+        if isinstance(value, FunctionType) and not hasattr(value, "has_forms"):
+            namespace[key] = made = _with_direct_form(value)
+            if made is not value:
+                _name(made, namespace["__name__"], key)
+
+
+def _name(made: Any, module: str, key: str) -> None:
+    """Say where pickle finds a function."""
+    made.__module__, made.__qualname__ = module, key
+
+
+@functools.cache
+def _with_direct_form(function: Any) -> Any:
+    """Let a function call its direct form first; unchanged if it has none."""
+    made = _with_same_parameters(function, False) if function not in _operators and direct_of(function) else None
+    if made is None:
+        return function
+    _operators[made] = function
+    return made
 
 
 @functools.cache
@@ -283,23 +297,23 @@ def with_numpy_names(function: Any) -> Any:
 
     With or without them, a direct form is called first.
     """
-    function = getattr(function, "direct_form_of", function)
+    function = _operators.get(function, function)
     if hasattr(function, "has_forms"):
         return function
     if names := _other_names(function):
         return _with_other_names(function, names, False)
-    return (_with_same_parameters(function, False) or function) if direct_of(function) else function
+    return _with_direct_form(function)
 
 
 @functools.cache
 def with_out(function: Any, key: str, name: str = "") -> Any:
     """Let a function accept ``out`` if PyTorch's ``key`` in the namespace ``name`` does; unchanged otherwise."""
-    function = getattr(function, "direct_form_of", function)
     if key not in OUT[name] or hasattr(function, "has_forms"):
         return function
+    function = _operators.get(function, function)
     names = _other_names(function)
     made = (None if names else _with_same_parameters(function, True)) or _with_other_names(function, names, True)
-    made.__module__, made.__qualname__ = f"retrograd.{name}".rstrip("."), key  # where pickle finds it
+    _name(made, f"retrograd.{name}".rstrip("."), key)
     return made
 
 
@@ -339,9 +353,20 @@ def _with_other_names(function: Any, names: dict[str, str], out: bool) -> Any:
     return call
 
 
+def _unready(function: Any, direct: Any, defaults: Any, call_with_out: Any, ready: Any) -> Any:
+    """Return a form that gets its own code at the first call: no code is generated at import."""
+
+    def call(*args: Any, **given: Any) -> Any:
+        if ready is None:  # never; but the code that replaces this needs the same variables
+            return function, direct, defaults, call_with_out
+        return ready()(*args, **given)
+
+    return call
+
+
 @functools.cache
-def _template(places: int, named: int, rest: bool, out: bool, direct: bool) -> Any:
-    """Return a function that makes forms with so many positional and keyword-only parameters, and ``*rest`` or not.
+def _code(places: int, named: int, rest: bool, out: bool, direct: bool) -> CodeType:
+    """Return the code of forms with so many positional and keyword-only parameters, and ``*rest`` or not.
 
     A call takes a third of the time of a call through ``*args``.
     """
@@ -355,7 +380,8 @@ def _template(places: int, named: int, rest: bool, out: bool, direct: bool) -> A
         *(["out"] if out else []),
     ]
     given = ", ".join([*by_place, *(["*rest"] if rest else []), *named_too])
-    lines = [f"def make(function, direct, defaults, call_with_out):\n def call({', '.join(parameters)}):"]
+    variables = ", ".join(inspect.signature(_unready).parameters)
+    lines = [f"def make({variables}):\n def call({', '.join(parameters)}):\n  if 0: {variables}"]
     if out:
         pairs = ", ".join([f"'{name}': {name}" for name in by_name])
         args = ", ".join([*by_place, *(["*rest"] if rest else []), ""])
@@ -366,10 +392,11 @@ def _template(places: int, named: int, rest: bool, out: bool, direct: bool) -> A
         lines.append(f"  if {condition}(found := direct({', '.join(by_place)})) is not NotImplemented: return found")
     if rest:
         lines.append(f"  if not rest: return function({', '.join([*by_place, *named_too])})")
-    lines.append(f"  return function({given})\n return call")
-    space: dict[str, Any] = {}
-    exec(compile("\n".join(lines), __file__, "exec"), space)
-    return space["make"]
+    lines.append(f"  return function({given})")
+    found = compile("\n".join(lines), __file__, "exec")
+    for _ in ("make", "call"):
+        found = next(each for each in found.co_consts if isinstance(each, CodeType))
+    return found
 
 
 def _with_same_parameters(function: Any, out: bool) -> Any:
@@ -378,22 +405,24 @@ def _with_same_parameters(function: Any, out: bool) -> Any:
     rest = bool(code.co_flags & inspect.CO_VARARGS)
     if code.co_posonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS or (rest and not out):
         return None
-    direct, count = direct_of(function), code.co_argcount + code.co_kwonlyargcount
-    make = _template(code.co_argcount, code.co_kwonlyargcount, rest, out, direct is not None)
+    direct, places, named = direct_of(function), code.co_argcount, code.co_kwonlyargcount
     defaults = function.__kwdefaults__ or {}
-    names = code.co_varnames[:count]
-    made = make(
-        function, direct, tuple([defaults.get(name, direct) for name in names[code.co_argcount :]]), call_with_out
-    )
-    others: dict[Any, Any] = {
-        f"p{at}": name for at, name in enumerate(names)
-    }  # constants of the template that name arguments
-    others |= {tuple([f"p{at}" for at in range(code.co_argcount, count)]): names[code.co_argcount :]}
-    made.__code__ = made.__code__.replace(
-        co_name=code.co_name,
-        co_varnames=(*names, *made.__code__.co_varnames[count:]),
-        co_consts=tuple([others.get(each, each) for each in made.__code__.co_consts]),
-    )
+    names = code.co_varnames[: places + named]
+
+    def ready() -> Any:
+        common = _code(places, named, rest, out, direct is not None)
+        # constants that name arguments
+        others: dict[Any, Any] = {f"p{at}": name for at, name in enumerate(names)}
+        others |= {tuple([f"p{at}" for at in range(places, places + named)]): names[places:]}
+        made.__code__ = common.replace(
+            co_name=code.co_name,
+            co_varnames=(*names, *common.co_varnames[len(names) :]),
+            co_consts=tuple([others.get(each, each) for each in common.co_consts]),
+        )
+        return made
+
+    by_name = tuple([defaults.get(name, direct) for name in names[places:]])
+    made = _unready(function, direct, by_name, call_with_out, ready)
     made.__defaults__ = function.__defaults__
     if out or defaults:
         made.__kwdefaults__ = {**defaults, **({"out": None} if out else {})}
@@ -401,8 +430,6 @@ def _with_same_parameters(function: Any, out: bool) -> Any:
     calls_direct(made, direct)
     if out:
         made.has_forms = True
-    else:
-        made.direct_form_of = function
     return made
 
 

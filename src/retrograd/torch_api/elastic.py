@@ -5,12 +5,14 @@ In PyTorch it is in ``torch.distributed.elastic.multiprocessing.errors``.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 __all__ = ["record"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+multiprocessing = errors = sys.modules[__name__]  # for use by attributes, without an import of that path
 
 
 def record(fn: F, error_handler: Any = None) -> F:
