@@ -146,11 +146,13 @@ def test_small_layers_soon_run_without_python(
     what, given, gradients = layer(mode, options, (3, 2, 5, 7), np.float32, False, True, False)
     others = [None if array is None else -array for array in given[:3]] + given[3:]
 
+    layer_of, gradients_of = kernels.recurrent.direct.run, kernels.recurrent_grad.direct.run
+
     def run(given: list[Any]) -> list[Any]:
-        *plain, nothing = kernels.recurrent(*given, what, False, False)
+        *plain, nothing = layer_of(*given, what, False, False)
         assert nothing is None
-        *out, saved = kernels.recurrent(*given, what, True, False)
-        *found, of_weights = kernels.recurrent_grad(*gradients, *given, what, saved, needs)
+        *out, saved = layer_of(*given, what, True, False)
+        *found, of_weights = gradients_of(*gradients, *given, what, saved, needs)
         assert [array is not None for array in found[:2]] + [of_weights is not None] == [*needs[:2], needs[3]]
         return [*plain, *out, *found, *chain(*(of_weights or ()))]
 
@@ -158,7 +160,7 @@ def test_small_layers_soon_run_without_python(
     for _ in range(6):
         run(given)
     module = import_module("retrograd.kernels.compiled.recurrent.recurrent")  # the package has a function of this name
-    for name in ("_layer", "_layer_grad"):
+    for name in ("recurrent", "recurrent_grad"):
         monkeypatch.setattr(module, name, None)
     for found, expected in zip(run(others), first, strict=True):
         assert (found is None) == (expected is None)

@@ -149,6 +149,7 @@ _SUNSPOTS = 132  # months: eleven years
 _KERNELS = (
     *RECURRENT_KERNELS,
     "memory.moves.copy",
+    "memory.moves.tiles",
     "pointwise.add",
     "pointwise.add_broadcast",
     "pointwise.scale",

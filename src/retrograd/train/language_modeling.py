@@ -93,6 +93,7 @@ _ORDER = 6
 
 _KERNELS = (
     *RECURRENT_KERNELS,
+    "memory.moves.copy",
     "pointwise.scale",
     "recurrent.products.to_x",
     "cross_entropy.few",
@@ -214,7 +215,7 @@ def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
         test=in_streams(last, held_out_streams),
         corpus=corpus,
         kernels=_KERNELS,
-        report_kernels=(("memory.moves.copy",),) * 2,
+        report_kernels=((), ("memory.moves.copy",)),
         source=corpus.source,
         network={"name": "text", "arguments": arguments},
         options={"characters": len(corpus.codes), "different": len(corpus.alphabet), "sha256": corpus.sha256},

@@ -90,9 +90,23 @@ class RecurrentLayer(Function):
         needs_grad, upstream = ctx.needs_input_grad, upstream_by_output(upstream, spec, cells)
         if is_grad_enabled():
             return composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needs_grad)
-        arguments, given = (x.array, array(h0), array(c0)), [*map(array, upstream)]
-        of_arguments, of_weights = _gradients(ctx, given, saved, arguments, flat, needs_grad[6:])
-        return *map(wrapped, of_arguments), None, None, None, *of_weights
+        (gy, ghn, gcn, gcells), forward, last = map(array, upstream), saved[0], _is_last(ctx)
+        gx, gh0, gc0, found = kernels.recurrent_grad(
+            gy,
+            ghn,
+            gcn,
+            gcells,
+            x.array,
+            array(h0),
+            array(c0),
+            weight_arrays(flat, spec),
+            lengths,
+            spec,
+            forward,
+            (*needs_grad[:3], any(needs_grad[6:])),
+            last,
+        )
+        return *map(wrapped, (gx, gh0, gc0)), None, None, None, *_of_weights(found, spec, needs_grad[6:])
 
 
 class RecurrentStep(Function):
@@ -123,12 +137,26 @@ class RecurrentStep(Function):
         if is_grad_enabled():
             up_h, up_c, h, c = (None if t is None else stacked(t) for t in (gh, gc, h, c))
             needs = (*needs_grad[:3], False, False, False, *needs_grad[4:])
-            found = composed_grad((None, up_h, up_c, None), stacked(x), h, c, flat, spec, None, False, needs)
-            return *[None if g is None else of_stack(g) for g in found[:3]], None, *found[6:]
-        upstream = (None, _in_sequence(gh), _in_sequence(gc), None)
-        sequence = (_in_sequence(x), _in_sequence(h), _in_sequence(c))
-        of_arguments, of_weights = _gradients(ctx, upstream, saved, sequence, flat, needs_grad[4:])
-        return *[None if g is None else wrap(g.reshape(g.shape[1:])) for g in of_arguments], None, *of_weights
+            several = composed_grad((None, up_h, up_c, None), stacked(x), h, c, flat, spec, None, False, needs)
+            return *[None if g is None else of_stack(g) for g in several[:3]], None, *several[6:]
+        forward, last = saved[0], _is_last(ctx)
+        *found, weights = kernels.recurrent_grad(
+            None,
+            _in_sequence(gh),
+            _in_sequence(gc),
+            None,
+            _in_sequence(x),
+            _in_sequence(h),
+            _in_sequence(c),
+            weight_arrays(flat, spec),
+            None,
+            spec,
+            forward,
+            (*needs_grad[:3], any(needs_grad[4:])),
+            last,
+        )
+        of_arguments = [None if g is None else wrap(g.reshape(g.shape[1:])) for g in found]
+        return *of_arguments, None, *_of_weights(weights, spec, needs_grad[4:])
 
 
 def stacked(x: Tensor) -> Tensor:
@@ -146,25 +174,21 @@ def _in_sequence(x: Tensor | None) -> Any:
     return None if x is None else x.array.reshape(1, *x.array.shape)
 
 
-def _gradients(
-    ctx: Any,
-    upstream: Sequence[Array],
-    saved: np.ndarray,
-    arguments: tuple[np.ndarray, Array, Array],
-    flat: Sequence[Tensor],
-    needs_grad: Sequence[bool],
-) -> tuple[tuple[Array, Array, Array], list[Tensor | None]]:
-    """Return the fused gradients of x, h0 and c0, and of the weights that need one: ``needs_grad``."""
-    (lengths, spec, _), (gy, ghn, gcn, gcells), forward = ctx.options, upstream, saved[0]
-    if last := not is_graph_retained():
-        ctx.free()  # the kernel overwrites the saved arrays, and the backward pass may fail before freeing them
-    needs = (*ctx.needs_input_grad[:3], any(needs_grad))
-    gx, gh0, gc0, found = kernels.recurrent_grad(
-        gy, ghn, gcn, gcells, *arguments, weight_arrays(flat, spec), lengths, spec, forward, needs, last
-    )
-    pieces = [None] * len(flat) if found is None else flattened(found, spec)
-    of_weights = [wrapped(piece) if needs else None for piece, needs in zip(pieces, needs_grad, strict=True)]
-    return (gx, gh0, gc0), of_weights
+def _is_last(ctx: Any) -> bool:
+    """Return whether no other backward pass follows; if so, free the saved tensors.
+
+    The kernel then overwrites the saved arrays, and the backward pass may fail before freeing them.
+    """
+    if is_graph_retained():
+        return False
+    ctx.free()
+    return True
+
+
+def _of_weights(found: list[Weights] | None, spec: Recurrence, needs_grad: Sequence[bool]) -> list[Tensor | None]:
+    """Return the gradients of the weights that need one, in the order of the arguments."""
+    pieces = [None] * len(needs_grad) if found is None else flattened(found, spec)
+    return [wrapped(piece) if needs else None for piece, needs in zip(pieces, needs_grad, strict=True)]
 
 
 def composed_grad(

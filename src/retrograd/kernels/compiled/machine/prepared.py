@@ -207,6 +207,18 @@ def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+class _Substitute(NamedTuple):
+    run: Callable[..., Any]
+
+
+def substitute(function: Callable[..., Any], run: Callable[..., Any]) -> None:
+    """Let operators call ``run`` in place of a kernel, as for ``prepared``; recorded steps still call the kernel.
+
+    So the results of a step lie in memory as its plan says, even if those of ``run`` do not.
+    """
+    function.direct = _Substitute(run)  # type: ignore[attr-defined]
+
+
 class FromPlans(Prepared):
     """A ``Prepared`` that remembers the plans of a kernel for layouts and options that come several times."""
 

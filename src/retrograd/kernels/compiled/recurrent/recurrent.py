@@ -17,8 +17,7 @@ import numpy as np
 
 from ....specs.recurrence import Recurrence, Weights
 from ..machine.launch import get_num_threads, kernel
-from ..machine.plan_tracing import is_planned
-from ..machine.prepared import FromPlans
+from ..machine.prepared import FromPlans, substitute
 from ..machine.scratch import aligned, carved, per_thread
 from ..memory.packing import zeros_of
 from .plan import Packed, Plan, recurrent_plan, weight_plan
@@ -127,50 +126,6 @@ def recurrent(
     save: bool,
     cells: bool,
 ) -> Result:
-    if _is_small(x, lengths) and not cells:
-        y, hn, *others = _SMALL_LAYER.run(x, h0, c0, (*chain(*weights),), spec, save)
-        cn = others.pop(0) if spec.cells else None
-        if not save:
-            return y, hn, cn, None, None
-        gates = None if spec.mode.startswith("rnn") else others.pop(0)
-        h, *kept = others
-        c = kept.pop(0) if spec.cells else None
-        return y, hn, cn, None, Saved(gates, h, c, kept[0] if spec.projection else None)
-    return _layer(x, h0, c0, weights, lengths, spec, save, cells)
-
-
-def _is_small(x: np.ndarray, lengths: np.ndarray | None) -> bool:
-    """Whether the launches of a layer may be prepared."""
-    return lengths is None and 0 < x.nbytes <= _SMALL and not is_planned(x)
-
-
-def _small_layer(
-    x: np.ndarray, h0: np.ndarray | None, c0: np.ndarray | None, flat: tuple[Any, ...], spec: Recurrence, save: bool
-) -> tuple[np.ndarray, ...]:
-    """The results of a layer, and with ``save`` the saved arrays."""
-    y, hn, cn, _, saved = _layer(x, h0, c0, _by_direction(flat), None, spec, save, False)
-    given = (y, hn, cn, *saved) if isinstance(saved, Saved) else (y, hn, cn)
-    return tuple([array for array in given if array is not None])
-
-
-_SMALL_LAYER = FromPlans(_small_layer)
-
-
-def _by_direction(flat: tuple[Any, ...]) -> list[Weights]:
-    count = len(Weights._fields)
-    return [Weights(*flat[first : first + count]) for first in range(0, len(flat), count)]
-
-
-def _layer(
-    x: np.ndarray,
-    h0: np.ndarray | None,
-    c0: np.ndarray | None,
-    weights: Sequence[Weights],
-    lengths: np.ndarray | None,
-    spec: Recurrence,
-    save: bool,
-    cells: bool,
-) -> Result:
     T, N, _ = x.shape
     D, P, H, dtype = len(spec.reverse), spec.output, spec.hidden, x.dtype.char
     cells = cells and spec.cells
@@ -263,6 +218,54 @@ def _layer(
     return y, hn, cn, _all_cells(c, lengths, spec) if cells else None, saved
 
 
+def _is_small(x: np.ndarray, lengths: np.ndarray | None) -> bool:
+    """Whether the launches of a layer may be prepared."""
+    return lengths is None and 0 < x.nbytes <= _SMALL
+
+
+def _small_layer(
+    x: np.ndarray, h0: np.ndarray | None, c0: np.ndarray | None, flat: tuple[Any, ...], spec: Recurrence, save: bool
+) -> tuple[np.ndarray, ...]:
+    """The results of a layer, and with ``save`` the saved arrays."""
+    y, hn, cn, _, saved = recurrent(x, h0, c0, _by_direction(flat), None, spec, save, False)
+    given = (y, hn, cn, *saved) if isinstance(saved, Saved) else (y, hn, cn)
+    return tuple([array for array in given if array is not None])
+
+
+_SMALL_LAYER = FromPlans(_small_layer)
+
+
+def _by_direction(flat: tuple[Any, ...]) -> list[Weights]:
+    count = len(Weights._fields)
+    return [Weights(*flat[first : first + count]) for first in range(0, len(flat), count)]
+
+
+def _direct(
+    x: np.ndarray,
+    h0: np.ndarray | None,
+    c0: np.ndarray | None,
+    weights: Sequence[Weights],
+    lengths: np.ndarray | None,
+    spec: Recurrence,
+    save: bool,
+    cells: bool,
+) -> Result:
+    """The layer, without Python code if it is small. Arrays that share memory in its plan may not do so here."""
+    if _is_small(x, lengths) and not cells:
+        y, hn, *others = _SMALL_LAYER.run(x, h0, c0, (*chain(*weights),), spec, save)
+        cn = others.pop(0) if spec.cells else None
+        if not save:
+            return y, hn, cn, None, None
+        gates = None if spec.mode.startswith("rnn") else others.pop(0)
+        h, *kept = others
+        c = kept.pop(0) if spec.cells else None
+        return y, hn, cn, None, Saved(gates, h, c, kept[0] if spec.projection else None)
+    return recurrent(x, h0, c0, weights, lengths, spec, save, cells)
+
+
+substitute(recurrent, _direct)
+
+
 def _pack_input(weights: Sequence[Weights], spec: Recurrence, plan: Plan, init: np.ndarray, packed: np.ndarray) -> None:
     """Pack W_ih of each direction, and fill ``init`` with the biases, the initial row of the pre-activations."""
     matrices = [weight.w_ih for weight in weights]
@@ -316,54 +319,6 @@ def recurrent_grad(
     saved: object,
     needs_grad: tuple[bool, bool, bool, bool],
     last: bool = False,
-) -> Gradients:
-    if _is_small(x, lengths) and gcells is None and type(saved) is Saved and (needs_grad[0] or needs_grad[3]):
-        needed = needs_grad[0], needs_grad[1], needs_grad[2] and spec.cells
-        several = _SMALL_GRAD.run(
-            (gy, ghn, gcn), (x, h0, c0), (*chain(*weights),), spec, (*saved,), (*needs_grad,)
-        )  # a tuple unless there is only one
-        found = iter(several if type(several) is tuple else (several,))
-        gx, gh0, gc0 = [next(found) if needs else None for needs in needed]
-        if not needs_grad[3]:
-            return gx, gh0, gc0, None
-        of_weights = [Weights(*[None if array is None else next(found) for array in each]) for each in weights]
-        return gx, gh0, gc0, of_weights
-    return _layer_grad(gy, ghn, gcn, gcells, x, h0, c0, weights, lengths, spec, saved, needs_grad, last)
-
-
-def _small_layer_grad(
-    upstream: tuple[Any, ...],
-    arguments: tuple[Any, ...],
-    flat: tuple[Any, ...],
-    spec: Recurrence,
-    saved: tuple[Any, ...],
-    needs_grad: tuple[bool, bool, bool, bool],
-) -> tuple[np.ndarray, ...]:
-    """The gradients that are needed: of x, h0 and c0, and of the weights of each direction."""
-    (gy, ghn, gcn), (x, h0, c0), weights = upstream, arguments, _by_direction(flat)
-    gx, gh0, gc0, of_weights = _layer_grad(
-        gy, ghn, gcn, None, x, h0, c0, weights, None, spec, Saved(*saved), needs_grad, False
-    )
-    return tuple([array for array in (gx, gh0, gc0, *chain(*(of_weights or ()))) if array is not None])
-
-
-_SMALL_GRAD = FromPlans(_small_layer_grad)
-
-
-def _layer_grad(
-    gy: np.ndarray | None,
-    ghn: np.ndarray | None,
-    gcn: np.ndarray | None,
-    gcells: np.ndarray | None,
-    x: np.ndarray,
-    h0: np.ndarray | None,
-    c0: np.ndarray | None,
-    weights: Sequence[Weights],
-    lengths: np.ndarray | None,
-    spec: Recurrence,
-    saved: object,
-    needs_grad: tuple[bool, bool, bool, bool],
-    last: bool,
 ) -> Gradients:
     T, N, _ = x.shape
     D, P, H, dtype = len(spec.reverse), spec.output, spec.hidden, x.dtype.char
@@ -448,6 +403,58 @@ def _layer_grad(
     gh0 = gh_rows[:, :, :P].copy() if needs_grad[1] else None
     gc0 = gc_rows[:, :, :H].copy() if needs_grad[2] and spec.cells else None
     return gx, gh0, gc0, gw
+
+
+def _small_layer_grad(
+    upstream: tuple[Any, ...],
+    arguments: tuple[Any, ...],
+    flat: tuple[Any, ...],
+    spec: Recurrence,
+    saved: tuple[Any, ...],
+    needs_grad: tuple[bool, bool, bool, bool],
+) -> tuple[np.ndarray, ...]:
+    """The gradients that are needed: of x, h0 and c0, and of the weights of each direction."""
+    (gy, ghn, gcn), (x, h0, c0), weights = upstream, arguments, _by_direction(flat)
+    gx, gh0, gc0, of_weights = recurrent_grad(
+        gy, ghn, gcn, None, x, h0, c0, weights, None, spec, Saved(*saved), needs_grad, False
+    )
+    return tuple([array for array in (gx, gh0, gc0, *chain(*(of_weights or ()))) if array is not None])
+
+
+_SMALL_GRAD = FromPlans(_small_layer_grad)
+
+
+def _direct_grad(
+    gy: np.ndarray | None,
+    ghn: np.ndarray | None,
+    gcn: np.ndarray | None,
+    gcells: np.ndarray | None,
+    x: np.ndarray,
+    h0: np.ndarray | None,
+    c0: np.ndarray | None,
+    weights: Sequence[Weights],
+    lengths: np.ndarray | None,
+    spec: Recurrence,
+    saved: object,
+    needs_grad: tuple[bool, bool, bool, bool],
+    last: bool = False,
+) -> Gradients:
+    """The gradients, without Python code if the layer is small."""
+    if _is_small(x, lengths) and gcells is None and type(saved) is Saved and (needs_grad[0] or needs_grad[3]):
+        needed = needs_grad[0], needs_grad[1], needs_grad[2] and spec.cells
+        several = _SMALL_GRAD.run(
+            (gy, ghn, gcn), (x, h0, c0), (*chain(*weights),), spec, (*saved,), (*needs_grad,)
+        )  # a tuple unless there is only one
+        found = iter(several if type(several) is tuple else (several,))
+        gx, gh0, gc0 = [next(found) if needs else None for needs in needed]
+        if not needs_grad[3]:
+            return gx, gh0, gc0, None
+        of_weights = [Weights(*[None if array is None else next(found) for array in each]) for each in weights]
+        return gx, gh0, gc0, of_weights
+    return recurrent_grad(gy, ghn, gcn, gcells, x, h0, c0, weights, lengths, spec, saved, needs_grad, last)
+
+
+substitute(recurrent_grad, _direct_grad)
 
 
 def _start_gradient(
