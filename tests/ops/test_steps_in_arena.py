@@ -114,6 +114,23 @@ def test_which_steps_run_by_their_plans() -> None:
         assert by_plan(rg.record_steps(Training(lenet).step).in_arena()) == 0
 
 
+@compiled
+@pytest.mark.parametrize("reverse", [False, True])
+def test_small_layers_run_by_their_plans_after_calls_without_python(reverse: bool) -> None:
+    """Their prepared results do not share memory, unlike those of the plan."""
+    layer = nn.LSTM(3, 5, bidirectional=reverse)
+    x = rg.randn(4, 2, 3)
+
+    def step() -> None:
+        layer(x)[0].sum().backward()
+
+    for _ in range(6):
+        step()
+    steps = rg.record_steps(step).in_arena()
+    planned = {step.kernel for step in steps if id(step) in steps._planned}
+    assert {"recurrent", "recurrent_grad"} <= planned
+
+
 # ---- nothing is used after another array has taken its place -------------------------------------------------------
 
 
