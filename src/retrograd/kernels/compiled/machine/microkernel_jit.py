@@ -25,7 +25,7 @@ from .simd import (
     load,
     load_first,
     masked_load,
-    masked_store,
+    masked_stores,
     offset,
     select,
     splat,
@@ -95,14 +95,16 @@ def finished(
 
 def store_cells(builder: ir.IRBuilder, cells: Cells, rows_of_c: list[ir.Value], vectors: int, mask: ir.Value) -> None:
     """Write a tile to its rows; of the last of the vectors, the lanes of the mask."""
+    last = []
     for (i, j), value in cells.items():
         size = 4 if isinstance(value.type.element, ir.FloatType) else 8
         place = builder.gep(rows_of_c[i], [I64(j * value.type.count * size)], inbounds=True)
         place = builder.bitcast(place, value.type.as_pointer())
         if j == vectors - 1:
-            masked_store(builder, value, place, mask)
+            last.append((value, place))
         else:
             builder.store(value, place).align = size
+    masked_stores(builder, last, mask)
 
 
 def clamped(builder: ir.IRBuilder, cells: Cells, bounds: ir.Value) -> Cells:

@@ -104,6 +104,7 @@ from .vector import (
     full_like,
     masked_load,
     masked_store,
+    masked_stores,
     positions,
     splat,
     suffix,
