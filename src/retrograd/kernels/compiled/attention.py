@@ -1,9 +1,9 @@
 """Scaled dot-product attention, block by block, and the plan of its blocks.
 
-A task processes as many queries as a panel of the micro-kernel has columns, over blocks of keys. It keeps the scores
-transposed, one row per key. So the values of a query (maximum, sum, upstream product) are a lane of a register, and all
-products read their operands in place, except the queries (and the upstream gradient), which a task packs once.
-The gradient recomputes the scores from the logarithm of their sum, which the forward pass saves.
+A task processes as many queries as one or several panels of the micro-kernel have columns, over blocks of keys. It
+keeps the scores transposed, one row per key. So the values of a query (maximum, sum, upstream product) are a lane of a
+register, and all products read their operands in place, except the queries (and the upstream gradient), which a task
+packs once. The gradient recomputes the scores from the logarithm of their sum, which the forward pass saves.
 
 Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, arXiv:1805.02867; T. Dao et al.,
 "FlashAttention", 2022, arXiv:2205.14135.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .machine.launch import kernel
-from .machine.microkernel import MOST_ROWS, PRODUCT, Tile, product, tile
+from .machine.microkernel import MOST_ROWS, PRODUCT, Tile, product, registers, tile
 from .machine.prepared import prepared
 from .machine.record import record
 from .machine.scratch import per_thread
@@ -74,6 +74,8 @@ ATTENTION = record(  # steps are in elements
 
 Steps = tuple[int, ...]
 _CAUSAL_BLOCKS = 4  # of queries, if their width permits
+_TOGETHER = 4, 3, 2, 1  # panels of queries in a block: narrow ones take more tables and more surplus rows
+_OF_BLOCK = 0.1  # cost of a block besides its columns, in panels
 _KEY_BLOCK = 96  # a multiple of the rows of all tiles but one; the scores of a block fit into L1
 
 
@@ -99,7 +101,8 @@ def plan_attention(
     shape = tile(dtype, "rows", queries)
     if causal:  # a block computes the scores of all keys up to its last query: narrow blocks skip more of the others
         shape = tile(dtype, "rows", queries, max(1, min(4, queries // (_CAUSAL_BLOCKS * shape.lanes))))
-    width, key_block = shape.width, min(_KEY_BLOCK, keys)
+    together = 1 if causal or registers() == 32 else min(_TOGETHER, key=lambda panels: _cost_of_block(shape, panels))
+    width, key_block = together * shape.width, min(_KEY_BLOCK, keys)
     names = "q", "k", "v", "y", "g", "gq", "gk", "gv"
     arrays = dict(zip(names, [*steps, *[(0, 0, 0)] * (len(names) - len(steps))], strict=True))
     whole = Tile(shape.rows, shape.vectors, shape.lanes, width)
@@ -146,7 +149,13 @@ def plan_attention(
         **products,
         **places,
     )
-    return Plan(words, shape.panels, place, widest)
+    return Plan(words, -(-queries // width), place, widest)
+
+
+def _cost_of_block(shape: Tile, together: int) -> float:
+    """The estimated cost of all blocks of so many panels, in panels."""
+    blocks = -(-shape.panels // together)
+    return blocks * (together + _OF_BLOCK)
 
 
 def _product(dtype: str, form: str, shape: Tile, masked: bool) -> np.ndarray:
