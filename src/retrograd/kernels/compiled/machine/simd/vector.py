@@ -174,39 +174,33 @@ def masked_stores(builder: ir.IRBuilder, stores: Sequence[tuple[ir.Value, ir.Val
 
 
 def _store_by_halves(builder: ir.IRBuilder, stores: Sequence[tuple[ir.Value, ir.Value]], mask: ir.Value) -> None:
-    """Write the first lanes of several vectors, fewer than all: a half if they reach that far, a half of the rest, ..."""
+    """Write the first lanes of vectors, not all: a half if so many are left, a quarter if so many are left, ..."""
     values, pointers = [value for value, _ in stores], [pointer for _, pointer in stores]
-    element, lanes = values[0].type.element, mask.type.count
-    word = builder.bitcast(mask, ir.IntType(lanes))
-    byte, size = ir.IntType(8).as_pointer(), 8 if element in (ir.DoubleType(), I64) else 4
-    at = ir.Constant(I64, 0)
+    element, lanes, size = values[0].type.element, mask.type.count, vector_align(values[0].type)
+    left, at = builder.bitcast(mask, ir.IntType(lanes)), ir.Constant(I64, 0)
     half = lanes // 2
     while half:
         before, inside, after = builder.block, builder.append_basic_block("half"), builder.append_basic_block("rest")
-        reached = builder.icmp_unsigned("!=", builder.and_(word, word.type(1 << (half - 1))), word.type(0))
-        builder.cbranch(reached, inside, after)
+        is_left = builder.icmp_unsigned("!=", builder.and_(left, left.type(1 << (half - 1))), left.type(0))
+        builder.cbranch(is_left, inside, after)
         builder.position_at_end(inside)
-        rest = []
-        few = ir.VectorType(element, half)
+        few, undefined = ir.VectorType(element, half), ir.Constant(values[0].type, ir.Undefined)
+        first = ir.Constant(ir.VectorType(I32, half), list(range(half)))
+        others = ir.Constant(ir.VectorType(I32, lanes), [(lane + half) % lanes for lane in range(lanes)])
         for value, pointer in zip(values, pointers, strict=True):
-            undefined = ir.Constant(value.type, ir.Undefined)
-            low = builder.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(I32, half), list(range(half))))
-            place = builder.gep(builder.bitcast(pointer, byte), [at])
+            place = builder.gep(builder.bitcast(pointer, ir.IntType(8).as_pointer()), [at])
+            low = builder.shuffle_vector(value, undefined, first)
             builder.store(low, builder.bitcast(place, few.as_pointer())).align = size
-            places = [(lane + half) % lanes for lane in range(lanes)]
-            rest.append(builder.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(I32, lanes), places)))
-        moved, fewer = builder.add(at, I64(half * size)), builder.lshr(word, word.type(half))
+        moved = [builder.add(at, I64(half * size)), builder.lshr(left, left.type(half))]
+        moved += [builder.shuffle_vector(value, undefined, others) for value in values]
         builder.branch(after)
         builder.position_at_end(after)
-
-        def either(new: ir.Value, old: ir.Value) -> ir.Value:
-            merged = builder.phi(new.type)
-            merged.add_incoming(old, before)
-            merged.add_incoming(new, inside)
-            return merged
-
-        values = [either(new, old) for new, old in zip(rest, values, strict=True)]
-        at, word = either(moved, at), either(fewer, word)
+        merged = []
+        for new, old in zip(moved, [at, left, *values], strict=True):
+            merged.append(builder.phi(new.type))
+            merged[-1].add_incoming(old, before)
+            merged[-1].add_incoming(new, inside)
+        at, left, *values = merged
         half //= 2
 
 
