@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -66,6 +68,12 @@ def test_every_public_name_has_one_entry() -> None:
     for page in (rg, rg.nn, rg.optim, rg.data, rg.train, rg.rules, rg.lowbit, rg.distributed, rg.testing):
         assert {f"{page.__name__}.{name}" for name in page.__all__ if callable(getattr(page, name))} - named == set()
     assert {"retrograd.optim.Adam", "retrograd.data.DataLoader", "retrograd.train.fit"} <= set(described)
+
+
+def test_public_functions_and_classes_are_pickled_by_their_names() -> None:
+    for name, thing in public_names.public().items():
+        if isinstance(thing, (FunctionType, type)):
+            assert pickle.loads(pickle.dumps(thing)) is thing, name
 
 
 def test_a_name_without_an_entry_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

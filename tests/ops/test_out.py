@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -282,11 +281,6 @@ def test_it_is_one_of_the_steps() -> None:
 def test_messages(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(rg.ones(3), rg.ones(3))
-
-
-def test_public_functions_are_pickled_by_their_names() -> None:
-    for function in (rg.exp, rg.sum, rg.zeros, rg.linalg.norm, rg.special.erf, rg.fft.fft, rg.hardshrink):
-        assert pickle.loads(pickle.dumps(function)) is function
 
 
 @pytest.mark.parametrize("dtype", [rg.int64, rg.int32, rg.float64, rg.bool])

@@ -6,6 +6,7 @@ An operator with a Python symbol (``methods="add __add__"``) also gets the refle
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,8 @@ METHODS["conj_physical_"] = in_place(METHODS["conj_physical"], "conj_physical_")
 for _name, _method in METHODS.items():
     if isinstance(_method, property):
         _method.__set_name__(Tensor, _name)  # type: ignore[attr-defined]  # for Python's messages
+    elif getattr(sys.modules[_method.__module__], _method.__qualname__, None) is not _method:  # where pickle looks
+        _method.__module__, _method.__qualname__ = Tensor.__module__, f"{Tensor.__qualname__}.{_name}"
     setattr(Tensor, _name, _method)
 numpy_protocols.fill_operators()
 
