@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import naive
+import retrograd
 from retrograd import nn, optim
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.parameter import Parameter, empty_weight
@@ -363,6 +364,26 @@ def test_a_graph_that_needs_the_old_values_refuses_to_run() -> None:
         optimizer.step(closure)
         with pytest.raises(RuntimeError, match=rf"changed by {type(optimizer).__name__}.step at"):
             held.backward()
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(("name", "buffer"), [("Rprop", "prev"), ("Adam", "exp_avg"), ("Adafactor", "row_var")])
+def test_a_graph_that_needs_the_old_state_refuses_to_run(name: str, buffer: str, recorded: bool) -> None:
+    parameter = Parameter(np.ones((2, 3), np.float32))
+    optimizer = getattr(optim, name)([parameter], lr=0.1)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        (parameter * parameter).sum().backward()
+        optimizer.step()
+
+    train = retrograd.compile(step) if recorded else step
+    for _ in range(3):
+        train()
+    held = (parameter.detach().requires_grad_() * optimizer.state[parameter][buffer]).sum()
+    train()
+    with pytest.raises(RuntimeError, match=rf"changed by {name}.step at"):
+        held.backward()
 
 
 @pytest.mark.parametrize("name", ["AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"])

@@ -92,6 +92,43 @@ def test_a_module_called_with_its_own_result() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+def test_second_derivatives_of_a_call_that_changes_arrays_in_place() -> None:
+    """d (sum of (d (6 x^2 w^2 r) / dw)^2) / dw = 2 (12 x^2 w r) (12 x^2 r), with a running r that the call doubles."""
+    x, w, r = numbers(0, 5), rg.Tensor(numbers(1, 5), True), rg.Tensor(numbers(2, 5))
+
+    def six(x: rg.Tensor) -> rg.Tensor:
+        r.mul_(2)
+        y = x * w
+        h = y * 2
+        h.add_(y)
+        z = h.clone()
+        z.mul_(2)
+        return z * y * r
+
+    call, running = rg.compile(six), r.numpy().astype(np.float64)
+    for _ in range(3):
+        running, w.grad = running * 2, None
+        (slope,) = rg.autograd.grad(call(rg.Tensor(x)).sum(), w, create_graph=True)
+        np.testing.assert_allclose(slope.detach().numpy(), 12 * x**2 * w.detach().numpy() * running, rtol=1e-5)
+        slope.square().sum().backward()
+        assert w.grad is not None
+        np.testing.assert_allclose(w.grad.numpy(), 2 * (12 * x**2 * running) ** 2 * w.detach().numpy(), rtol=1e-5)
+
+
+def test_second_derivatives_need_values_that_the_call_has_overwritten() -> None:
+    w = rg.ones(3, requires_grad=True)
+
+    def overwritten(x: rg.Tensor) -> rg.Tensor:
+        y = x * 2
+        z = y * w  # keeps y
+        y.mul_(3)
+        return z
+
+    with pytest.raises(RuntimeError, match="was changed in place after it had been saved"):
+        (slope,) = rg.autograd.grad(rg.compile(overwritten)(rg.ones(3)).pow(2).sum(), w, create_graph=True)
+        slope.sum().backward()
+
+
 def test_the_graph_of_a_tensor_that_the_call_refers_to_is_kept() -> None:
     """d sum(x exp(w) w) / dw = x exp(w) (1 + w): through the older exp once, for each call."""
     w = rg.Tensor(numbers(0, 2), True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
@@ -112,7 +112,7 @@ clock: Final = _Clock()
 _detached: dict[int, tuple[Any, int, CallSite]] = {}
 
 # (number, the operator, the user's line, the changed part, or None if all of it changed)
-_Change = tuple[int, str, CallSite, Any]
+_Change = tuple[float, str, CallSite, Any]
 
 # id of the owner -> (weak reference to it, its changes in order; a change of the whole array replaces earlier ones)
 _changes: dict[int, tuple[Any, list[_Change]]] = {}
@@ -150,17 +150,51 @@ def mark_changed(arrays: Iterable[np.ndarray], operator: str, call_site: CallSit
         all_changed = order, operator, call_site, None
         for array in arrays:
             owner = array if array.base is None else memory_owner(array)
-            key = id(owner)
-            found = _changes.get(key)
-            if found is None:
-                found = _changes[key] = weakref.ref(owner, partial(_forget, key)), []
-            changes = found[1]
-            whole = array is owner or array.size == owner.size or not isinstance(array, np.ndarray)
-            if whole or len(changes) > _MAX_PARTS:
+            changes = _changes_of(owner)
+            if _is_whole(array, owner) or len(changes) > _MAX_PARTS:
                 changes[:] = (all_changed,)
             else:
                 changes.append((order, operator, call_site, _ChangedPart(array)))
         clock.latest = order
+
+
+class ChangingArrays:
+    """Arrays that are changed together again and again, such as those of an optimizer's step.
+
+    `mark` is `mark_changed` for all of them; it looks up nothing.
+    """
+
+    def __init__(self, arrays: Iterable[np.ndarray]) -> None:
+        self._arrays = list(arrays)  # keeps alive what the recorded changes belong to
+        owners = [(array, memory_owner(array)) for array in self._arrays]
+        with process.lock:
+            self._changes = [_changes_of(owner) for array, owner in owners if _is_whole(array, owner)]
+        self._parts = [array for array, owner in owners if not _is_whole(array, owner)]
+
+    def mark(self, operator: str) -> None:
+        """Record that `operator` has changed all of them."""
+        call_site = user_call_site()
+        with process.lock:
+            order = next_order()
+            all_changed = ((order, operator, call_site, None),)
+            for changes in self._changes:
+                changes[:] = all_changed
+            clock.latest = order
+        if self._parts:
+            mark_changed(self._parts, operator, call_site)
+
+
+def _changes_of(owner: np.ndarray) -> list[_Change]:
+    """Return the list of the recorded changes of memory, which lives as long as its owner."""
+    key = id(owner)
+    found = _changes.get(key)
+    if found is None:
+        found = _changes[key] = weakref.ref(owner, partial(_forget, key)), []
+    return found[1]
+
+
+def _is_whole(array: np.ndarray, owner: np.ndarray) -> bool:
+    return array is owner or array.size == owner.size or not isinstance(array, np.ndarray)
 
 
 class _ChangedPart:
@@ -174,6 +208,27 @@ class _ChangedPart:
     def touches(self, array: np.ndarray) -> bool:
         """Return whether the array overlaps this part; True if a short search does not decide it."""
         return shares_memory(from_host(self), array, _MAX_OVERLAP_STEPS)
+
+
+def recorded_changes() -> dict[int, list[_Change]]:
+    """Return the changes recorded so far, for `move_changes`."""
+    with process.lock:
+        return {key: [*changes] for key, (_, changes) in _changes.items()}
+
+
+def move_changes(saved: Iterable[Any], earlier: dict[int, list[_Change]], moved: Callable[[float], float]) -> None:
+    """Let changes of what nodes saved, recorded since `earlier`, count as made when `moved` says.
+
+    Arrays that `earlier` knows have been put back since: their changes are those from before.
+    """
+    keys = {id(memory_owner(array)) for array in map(saved_array, saved) if array is not None}
+    with process.lock:
+        for key in keys & _changes.keys():
+            changes = _changes[key][1]
+            if key in earlier:
+                changes[:] = earlier[key]
+            else:
+                changes[:] = [(moved(order), *rest) for order, *rest in changes]
 
 
 def mark_detached(tensor: Tensor) -> None:

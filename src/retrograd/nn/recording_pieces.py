@@ -8,10 +8,12 @@ gradients are not added up inside, but by the sweep, as without the piece.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..engine.aliasing import move_changes
 from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
 from .module import Module
@@ -104,15 +106,18 @@ def separated(
             node.edges = edges
 
 
-def put_in_place(node: Any, results: Sequence[Tensor], before: int) -> None:
+def put_in_place(node: Any, results: Sequence[Tensor], before: int, changes: Any) -> None:
     """Let a node pass gradients on to those of the results, and these have run in its place.
 
-    before: an order older than theirs.
+    before: an order older than theirs. changes: those ``recorded_changes`` before they ran.
     """
     newer = _nodes(results, before)
-    orders = {each.order: node.order + at / (len(newer) + 1) for at, each in enumerate(newer, 1)}
+    old = [each.order for each in newer]
+    orders = {order: node.order + at / (len(newer) + 1) for at, order in enumerate(old, 1)}
     for each in newer:
         each.order = orders[each.order]  # a sweep only compares them
+    saved = [item for each in newer if isinstance(each.saved, (list, tuple)) for item in each.saved]
+    move_changes(saved, changes, lambda order: node.order + (bisect(old, order) + 0.5) / (len(newer) + 1))
     for region in _regions(newer):
         region.orders = [orders.get(order, order) for order in region.orders]
         region.results = [each and (orders.get(each[0], each[0]), each[1]) for each in region.results]

@@ -28,7 +28,7 @@ import numpy as np
 
 from .. import kernel_set
 from ..arrays import copies, host, return_freed_memory
-from ..engine.aliasing import change_since, next_order
+from ..engine.aliasing import change_since, next_order, recorded_changes
 from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad, grad_since
 from ..engine.batch_norm_fusion import with_fused_batch_norms
@@ -408,7 +408,7 @@ class Recorder:
             return _FEW
         found = Recording(steps, one.inputs, forward, decided, training)
         found.undone, found.read_again = undone, read_again
-        updated = [] if training is None else [a for update in training.updates.values() for a in update.batch.arrays]
+        updated = [] if training is None else [a for update in training.updates.values() for a in update.batch.changed]
         found.marked = [array for array in one.marked if not any(array is each for each in updated)]
         if trained and training is None:
             found.set_backward(one.upstream, one.grads, self.upstream.get(place))
@@ -655,7 +655,7 @@ class Recorder:
             known[id(array)] = found
             return found
 
-        before = next_order()
+        before, changed = next_order(), recorded_changes()
         with (
             enable_grad(),
             state.in_force(),
@@ -681,7 +681,7 @@ class Recorder:
                     found = grad_since(before, [y for y, _ in used], leaves, outer, create_graph=edges is not None)
             if edges is not None:
                 recordings[place] = _TWICE
-                put_in_place(node, every, before)
+                put_in_place(node, every, before, changed)
             return [*found]
 
     def explained(self) -> str:

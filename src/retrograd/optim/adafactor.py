@@ -12,7 +12,7 @@ from ..engine.aliasing import mark_changed
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
-from .optimizer import Group, Optimizer, Params, State
+from .optimizer import Group, Optimizer, Params
 from .options import ImplementationOptions, options, require_number
 
 __all__ = ["Adafactor"]
@@ -82,11 +82,13 @@ class Adafactor(Optimizer):
             trained = [p for p in group["params"] if p._grad is not None and p._grad_req != "null"]
             self._check_gradients(trained, [p._grad.array for p in trained])
             work += [(p, group, self._state_of(p, group, self.buffers_for(group, p))[0]) for p in trained]
+        changed: list[np.ndarray] = []
         for parameter, group, state in work:
             state["step"] += 1
-            names = self.buffers_for(group, parameter)
-            _update(parameter.array, parameter.grad.array, state, group, names)
-        mark_changed([parameter.array for parameter, _, _ in work], "Adafactor.step")
+            buffers = [state[name].array for name in self.buffers_for(group, parameter)]
+            _update(parameter.array, parameter.grad.array, buffers, state["step"], group)
+            changed += parameter.array, *buffers
+        mark_changed(changed, "Adafactor.step")
         return loss
 
     def buffers_for(self, group: Group, parameter: Tensor) -> tuple[str, ...]:
@@ -102,11 +104,11 @@ class Adafactor(Optimizer):
         return Tensor(zeros(self.shape_of(name, parameter), parameter.array.dtype, like=parameter.array))
 
 
-def _update(p: np.ndarray, g: np.ndarray, state: State, group: Group, names: tuple[str, ...]) -> None:
+def _update(p: np.ndarray, g: np.ndarray, buffers: list[np.ndarray], step: int, group: Group) -> None:
     least, floor = group["eps"]
     kernels.adafactor_update(
-        (p, g, *[state[name].array for name in names]),
-        step=state["step"],
+        (p, g, *buffers),
+        step=step,
         lr=group["lr"],
         beta2_decay=group["beta2_decay"],
         least=float(np.finfo(p.dtype).eps) if least is None else least,

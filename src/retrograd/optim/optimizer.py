@@ -19,7 +19,7 @@ from .._files.state import brief, check_table, items, names
 from .._files.state import number as number_of
 from ..arrays import from_host, zeros_like
 from ..arrays import number as number_in
-from ..engine.aliasing import check_memory, mark_changed
+from ..engine.aliasing import ChangingArrays, check_memory, mark_changed
 from ..engine.arguments import as_list, kind_name
 from ..engine.call_site import in_package
 from ..engine.grad_mode import enable_grad
@@ -42,8 +42,8 @@ _shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
 class Batch:
     """Parameters of one dtype that one kernel launch updates, with their arrays, states and buffers.
 
-    ``columns`` has one list of arrays per buffer. ``keep`` is a cache of the kernel. ``fresh`` says whether the states
-    were created for this step.
+    ``columns`` has one list of arrays per buffer; ``changed`` are all arrays that a step writes. ``keep`` is a cache of
+    the kernel. ``fresh`` says whether the states were created for this step.
 
     The next step reuses a batch if ``matches`` finds all objects unchanged. A batch keeps parameters, arrays and states
     alive, so that their ids are not reused, but not gradients.
@@ -67,12 +67,13 @@ class Batch:
         self.states: list[State] = list(states) if buffers or self._counters else []  # without both there is no state
         self.arrays: list[np.ndarray] = list(map(array_of, parameters))
         self.columns: list[list[np.ndarray]] = [_column(states, name) for name in buffers]
-        for what, arrays in (("parameter", self.arrays), ("state", chain(*self.columns))):
-            for array in arrays:
-                check_memory(array, "an optimizer's step", what)  # kernels write into any memory
+        self.changed: list[np.ndarray] = [*self.arrays, *chain(*self.columns)]
+        for at, array in enumerate(self.changed):  # kernels write into any memory
+            check_memory(array, "an optimizer's step", "parameter" if at < len(self.arrays) else "state")
+        self.mark_changed = ChangingArrays(self.changed).mark
         self.keep: dict[str, Any] = {}
         self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
-        self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]
+        self._objects = [*parameters, *self.arrays, *self.states, *self.changed[len(self.arrays) :]]
 
     def matches(
         self, formula: Callable[..., Any], parameters: Sequence[Tensor], states: Mapping[Tensor, State]
@@ -327,18 +328,13 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         work = []
-        changed: list[np.ndarray] = []
         for place, group in enumerate(self.param_groups):
             for batch, gradients in self._collect(place, group):
                 counters, numbers = self._numbers_of(group, batch)
                 work.append((batch, gradients, counters, numbers))
         for batch, gradients, counters, numbers in work:
             kernels.update(batch.formula, batch.arrays, gradients, *batch.columns, keep=batch.keep, **numbers)
-            self._count_step(batch, counters)
-            changed += batch.arrays
-        mark_changed(
-            changed, f"{type(self).__name__}.step"
-        )  # backward through a graph that needs the old values is refused
+            self.finish_update(batch, counters)
         return loss
 
     def _numbers_of(self, group: Group, batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
@@ -375,7 +371,8 @@ class Optimizer:
     def finish_update(self, batch: Batch, counters: dict[str, Any]) -> None:
         """Note that a batch has been updated, with these counters."""
         self._count_step(batch, counters)
-        mark_changed(batch.arrays, f"{type(self).__name__}.step")
+        # backward through a graph that needs the old values is refused
+        batch.mark_changed(f"{type(self).__name__}.step")
 
     def formula(self, group: Group) -> Update:
         """Return the update of a step with the options of group."""
