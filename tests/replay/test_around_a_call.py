@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import retrograd as rg
 from comparison import bits
 from retrograd import nn
+from retrograd.engine.aliasing import recorded_changes
 
 BACKWARDS = ["another layout", "second order", "second backward"]
 
@@ -113,6 +115,19 @@ def test_second_derivatives_of_a_call_that_changes_arrays_in_place() -> None:
         slope.square().sum().backward()
         assert w.grad is not None
         np.testing.assert_allclose(w.grad.numpy(), 2 * (12 * x**2 * running) ** 2 * w.detach().numpy(), rtol=1e-5)
+
+
+def test_arrays_that_are_collected_while_changes_are_listed() -> None:
+    threshold = gc.get_threshold()
+    gc.set_threshold(5, 1, 1)
+    try:
+        for _ in range(100):
+            for _ in range(20):
+                cycle: list[Any] = [rg.ones(2).add_(1)]
+                cycle.append(cycle)
+            recorded_changes()
+    finally:
+        gc.set_threshold(*threshold)
 
 
 def test_second_derivatives_need_values_that_the_call_has_overwritten() -> None:

@@ -212,8 +212,8 @@ class _ChangedPart:
 
 def recorded_changes() -> dict[int, list[_Change]]:
     """Return the changes recorded so far, for `move_changes`."""
-    with process.lock:
-        return {key: [*changes] for key, (_, changes) in _changes.items()}
+    with process.lock:  # of a copy: Python may collect an owner, and forget its changes, in between
+        return {key: [*changes] for key, (_, changes) in _changes.copy().items()}
 
 
 def move_changes(saved: Iterable[Any], earlier: dict[int, list[_Change]], moved: Callable[[float], float]) -> None:
@@ -223,12 +223,10 @@ def move_changes(saved: Iterable[Any], earlier: dict[int, list[_Change]], moved:
     """
     keys = {id(memory_owner(array)) for array in map(saved_array, saved) if array is not None}
     with process.lock:
-        for key in keys & _changes.keys():
-            changes = _changes[key][1]
-            if key in earlier:
-                changes[:] = earlier[key]
-            else:
-                changes[:] = [(moved(order), *rest) for order, *rest in changes]
+        for key in keys:
+            found = _changes.get(key)
+            if found is not None:
+                found[1][:] = earlier.get(key) or [(moved(order), *rest) for order, *rest in found[1]]
 
 
 def mark_detached(tensor: Tensor) -> None:
