@@ -134,7 +134,7 @@ class Loss(Described, Module):
 
     def _set_up(self) -> None:
         allowed = (*self._more_reductions, "mean", "sum", "none")
-        if self.reduction not in allowed:
+        if not isinstance(self.reduction, str) or self.reduction not in allowed:
             text = ", ".join(map(repr, allowed[:-1]))
             raise ValueError(f"{type(self).__name__}: reduction={self.reduction!r} must be {text} or 'none'")
         for name, (limit, fits) in self._limits.items():

@@ -208,6 +208,8 @@ def avg_pool_nd(
     window, added, cropped = _pool_plan(
         name, ndim, x.array.shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode
     )
+    if divisor_override is not None and not is_number(divisor_override):
+        raise TypeError(f"{name}: divisor_override={divisor_override!r} must be a number, or None")
     if divisor_override == 0:
         raise ValueError(f"{name}: divisor_override=0 divides by zero; use None to divide by the window's size")
     if window.taps >= _MOST_TAPS:

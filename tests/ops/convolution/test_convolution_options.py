@@ -265,6 +265,7 @@ def test_algorithm_and_workspace_reach_the_operator(monkeypatch: pytest.MonkeyPa
             assert found == [("auto", None), (algorithm, 3 << 19)] * 2
             found.clear()
     F.conv1d(x, w, workspace=np.int64(2))
+    F.conv1d(x, w, workspace=1e308)
     assert found[0].workspace == 2 << 20
 
 

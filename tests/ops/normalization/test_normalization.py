@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,3 +149,20 @@ def test_a_variance_of_zero_warns_of_nothing() -> None:
 def test_messages(call, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         call(Tensor(np.ones((3, 2))), Tensor(np.ones(2)))
+
+
+@pytest.mark.parametrize("eps", [None, "1e-5", {}, np.zeros(2), lambda: 1])
+def test_eps_that_is_no_number_is_named(eps: Any) -> None:
+    x, zero, one = Tensor(np.ones((2, 4, 3))), Tensor(np.zeros(4)), Tensor(np.ones(4))
+    calls: dict[str, Callable[[], Any]] = {
+        "batch_norm": lambda: F.batch_norm(x, zero, one, eps=eps),
+        "instance_norm": lambda: F.instance_norm(x, eps=eps),
+        "group_norm": lambda: F.group_norm(x, 2, eps=eps),
+        "layer_norm": lambda: F.layer_norm(x, (3,), eps=eps),
+        "normalize": lambda: F.normalize(x, eps=eps),
+        "gaussian_nll_loss": lambda: F.gaussian_nll_loss(x, x, x, eps=eps),
+        "poisson_nll_loss": lambda: F.poisson_nll_loss(x, x, eps=eps),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"^{name}: eps"):
+            call()

@@ -194,6 +194,7 @@ def test_one_kernel_per_backward() -> None:
             ValueError,
             "avg_pool2d: divisor_override=0 divides by zero",
         ),
+        (lambda x: F.avg_pool2d(x, 2, divisor_override="4"), TypeError, "divisor_override='4' must be a number"),
     ],
 )
 def test_messages(call, error: type[Exception], message: str) -> None:

@@ -275,9 +275,9 @@ def _check_extension(mode: str, size: Sizes, pairs: Pairs) -> None:
 
 def check_choices(name: str, padding_mode: Any, algorithm: Any) -> None:
     """Raise ValueError if the padding mode or the algorithm is unknown."""
-    if padding_mode not in PADDING_MODES:
+    if not isinstance(padding_mode, str) or padding_mode not in PADDING_MODES:
         raise ValueError(f"{name}: padding_mode={padding_mode!r} must be one of {', '.join(PADDING_MODES)}")
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise ValueError(f"{name}: algorithm={algorithm!r} must be one of {', '.join(ALGORITHMS)}")
 
 
@@ -300,7 +300,7 @@ def as_bytes(name: str, workspace: Any) -> int:
         raise TypeError(f"{name}: workspace={workspace!r} must be a number of MB, or None for no limit")
     if not 0 <= workspace < float("inf"):
         raise ValueError(f"{name}: workspace={workspace!r} must be at least 0 MB; None means no limit")
-    return int(workspace * 2**20)
+    return int(min(workspace, 2.0**40) * 2**20)  # larger than any memory
 
 
 def check_ranks(name: str, ndim: int, xs: Sizes, ws: Sizes, groups: int) -> None:

@@ -284,6 +284,7 @@ def gaussian_nll_loss(
         input, target, var = floats(name, input=input, target=target, var=var)
     x, t = matched(name, input, target)
     v = _variances(name, input, var)
+    eps = as_real(name, "eps", eps)
     if any_below(v.array, eps, "whether variances are below eps"):
         v = v + wrap(kernels.shortfall(v.array, eps))
     full = as_truth(name, "full", full)

@@ -13,7 +13,7 @@ from ...engine.grad_mode import thread
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..argument_checks import as_flag, require_float
+from ..argument_checks import as_flag, as_real, require_float
 from ..pointwise.exponential import sqrt
 from ..shape.broadcasting import Sum
 from ..shape.shape import Reshape
@@ -145,8 +145,11 @@ def batch_norm(
         require_float("batch_norm", input)
         return input.clone()
     own_statistics = training or running_mean is None
+    given = eps
+    if type(eps) is not float:
+        eps = as_real("batch_norm", "eps", eps)
     if eps < 0 or (own_statistics and eps == 0):
-        raise ValueError(f"batch_norm: eps={eps} must be {'above 0 in training' if own_statistics else 'at least 0'}")
+        raise ValueError(f"batch_norm: eps={given} must be {'above 0 in training' if own_statistics else 'at least 0'}")
     if not own_statistics and _fit(input, running_mean, running_var, weight, bias):
         return fixed_batch_norm(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
     running = _running("batch_norm", input, running_mean, running_var, training)
@@ -194,6 +197,8 @@ def instance_norm(
     if interpreters and (seen := interpreted(instance_norm, locals())) is not None:
         return seen
     running = _running("instance_norm", input, running_mean, running_var, use_input_stats)
+    if type(eps) is not float:
+        eps = as_real("instance_norm", "eps", eps)
     weight, bias = per_channel("instance_norm", input, weight=weight, bias=bias)
     if use_input_stats is not True and not as_flag("instance_norm", "use_input_stats", use_input_stats):
         if not running:

@@ -298,6 +298,8 @@ def group_norm(
             f"needs more than 1"
         )
     weight, bias = per_channel("group_norm", input, weight=weight, bias=bias)
+    if type(eps) is not float:
+        eps = as_real("group_norm", "eps", eps)
     y: Tensor = GroupNorm.apply(input, weight, bias, eps, num_groups, [])
     return y
 
@@ -314,6 +316,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dim = 1, eps: float = 1e-12) -
     if interpreters and (seen := interpreted(normalize, locals())) is not None:
         return seen
     over = axes("normalize", dim, getattr(input, "ndim", 0))
+    eps = as_real("normalize", "eps", eps)
     if p == 2 and is_number(p):
         require_float("normalize", input)
         y: Tensor = Unit.apply(input, over, eps)[0]
