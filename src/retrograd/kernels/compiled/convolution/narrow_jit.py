@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from platform import machine
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -23,6 +22,7 @@ from ..machine.microkernel_jit import (
     finish_line,
     finish_of,
     finished,
+    held_after,
     store_cells,
 )
 from ..machine.simd import (
@@ -72,9 +72,6 @@ def build(name: str, dtype: str, rows: int, vectors: int, slide: bool, pairs: bo
     mask, nothing = first_lanes(builder, tail, lanes), ir.Constant(vector, None)
     opaque = ir.FunctionType(_BYTE, [_BYTE])
     tile = [(i, j) for i in range(rows) for j in range(vectors)]
-    # A use of the broadcast value after its multiply-add, without an instruction: else LLVM puts the sum into its
-    # register, and moves the sums back in every step.
-    in_place = vectors == 1 and registers() == 16 and machine() in ("x86_64", "AMD64")
 
     def at(base: ir.Value, offset: ir.Value | int) -> ir.Value:
         return builder.gep(base, [I64(offset) if isinstance(offset, int) else offset], inbounds=True)
@@ -124,8 +121,8 @@ def build(name: str, dtype: str, rows: int, vectors: int, slide: bool, pairs: bo
             for t, of_tap in enumerate(values):
                 for j in range(vectors if 0 <= i - t < rows else 0):
                     new[i - t, j] = builder.call(fma, [a_value, of_tap[j], new[i - t, j]])
-            if in_place:
-                builder.asm(ir.FunctionType(ir.VoidType(), [vector]), "", "x", [a_value], True)
+            if vectors == 1:
+                held_after(builder, a_value)
         return new
 
     def repeat(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from platform import machine
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -12,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from .compiler import helper
-from .microkernel import ARGUMENTS, DOT_ARGUMENTS, FINISH_FORMULA, PRODUCT, ROW_SLOTS
+from .microkernel import ARGUMENTS, DOT_ARGUMENTS, FINISH_FORMULA, PRODUCT, ROW_SLOTS, registers
 from .simd import (
     I32,
     I64,
@@ -121,6 +122,15 @@ def clamped(builder: ir.IRBuilder, cells: Cells, bounds: ir.Value) -> Cells:
         return builder.select(builder.fcmp_ordered(">", value, high), high, value)
 
     return conditionally(builder, builder.icmp_signed("!=", bounds, I64(0)), cells, between)
+
+
+def held_after(builder: ir.IRBuilder, value: ir.Value) -> None:
+    """Use a broadcast value after its only multiply-add, without an instruction, where there are 16 registers.
+
+    LLVM would put the sum into its register, and move the sums of a tall tile back in every step, through memory.
+    """
+    if registers() == 16 and machine() in ("x86_64", "AMD64"):
+        builder.asm(ir.FunctionType(ir.VoidType(), [value.type]), "", "x", [value], True)
 
 
 def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
@@ -258,6 +268,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                 a_value = lanes_of(a_value, nothing, [lane + lane % 2 * lanes for lane in range(lanes)])
             for j in range(vectors):
                 sums[i, j] = builder.call(fma, [a_value, b_values[j], sums[i, j]])
+            if vectors == 1:
+                held_after(builder, a_value)
 
         for second in range(1 if paired else steps):
             row_of_b = at(b_row, ldb) if second else b_row
