@@ -60,7 +60,7 @@ MATMUL = record(
 PART = record(a=1, b=1, c=1, tile_first=1, tile_last=1, panel_first=1, panel_last=1)  # the first three are offsets
 
 _BLOCK, _LEAST_BLOCK = 768, 256  # terms; the least if tiles read columns of A and wide ones do not fit the registers
-_GROUP = 2  # panels
+_GROUP, _GROUP_BYTES = 2, 1 << 17  # panels; or as many as fill a part of L2, where panels are narrow
 _NEAR = 1 << 15  # bytes of B that stay in L1
 _TASK_ROWS = 256  # rows that pay for packing B a second time
 _TASK_TILES = 10
@@ -114,7 +114,8 @@ def plan_product(
     dense = int(form == "dense")
     few = dense and registers() == 16  # low tiles: several share the lines of A, which L1 has to hold
     block = -(-depth // (max(1, depth // _LEAST_BLOCK) if few else -(-depth // _BLOCK)))
-    if block * min(columns, _GROUP * shape.width) * size <= _NEAR:
+    group = min(shape.panels, _group_of(block, shape.width * size))
+    if block * min(columns, group * shape.width) * size <= _NEAR:
         form = "near" if dense else "near_rows"
     target_tasks = max(1, min(_MOST_TASKS, rows * columns * depth * len(batch) // _TASK_WORK))
     if (
@@ -128,7 +129,7 @@ def plan_product(
     tile_cuts = max(1, min(rows // _TASK_ROWS if packing else tiles // _TASK_TILES, -(-each // panel_cuts)))
     parts, together = _parts(batch, tiles, shape.panels, tile_cuts, panel_cuts, rows * columns * depth)
     tasks = -(-len(parts) // together)
-    packed = _GROUP * block * shape.width if packing else 0
+    packed = group * block * shape.width if packing else 0
     sparse_tasks = 0
     if len(batch) == 1 and rows >= _SPARSE_ROWS and depth >= _SPARSE_DEPTH and columns >= sparse_width(dtype):
         sparse_tasks = max(1, min(tasks, rows // _SPARSE_TASK_ROWS))
@@ -149,7 +150,7 @@ def plan_product(
         dense=dense,
         packing=packing,
         columns=columns,
-        group=_GROUP,
+        group=group,
         product=product_words,
         rows=rows,
         nonzero=int(_NONZERO[registers() == 32] * SPARSE_RUNS * SPARSE_RUN),
@@ -159,6 +160,11 @@ def plan_product(
         parts=np.concatenate(parts),
     )
     return Product("multiply", words, tasks, packed)
+
+
+def _group_of(block: int, row: int) -> int:
+    """Panels of B that are packed at a time, of ``block`` rows of so many bytes."""
+    return _GROUP if registers() == 32 else max(_GROUP, _GROUP_BYTES // (block * row))
 
 
 def _parts(
@@ -211,8 +217,11 @@ def tiles_cycles(
     copy = _OF_COPY[b_steps[1] != 1] * columns * depth if packing else 0.0
     if packing and b_steps[1] != 1 and thin.is_far(columns * depth * size * matrices):
         copy += _OF_MEMORY * columns * depth * size
+    if b_steps[1] == 1:
+        copy += thin.far_cycles(columns * depth * size, True)
     if form == "rows":
-        copy += -(-shape.panels // _GROUP) * rows * depth * size / _OF_ROWS
+        group = _group_of(min(depth, _BLOCK), shape.width * size)
+        copy += -(-shape.panels // group) * rows * depth * size / _OF_ROWS
     return tiles * shape.panels * (depth * each + cells + _OF_TILE) + copy + _OF_CALL
 
 
@@ -269,7 +278,10 @@ _KERNELS = {
     "dots": kernel("thin_product.dots"),
 }
 _SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # rows of A or bytes of B up to which a copy of B costs more than it saves
-_LARGE_A = 1 << 18  # bytes from which a transposed A is copied if it is read often and a few lines fill the sets of L1
+_FEW_ROWS = 24  # the same rows with 16 registers, if the rows of B share sets of L1
+# bytes from which a transposed A is copied if it is read often, and a few lines fill the sets of L1 or tiles are so low
+# that several of them read each line
+_LARGE_A, _OFTEN = 1 << 18, 256
 _STEP = 2048  # bytes: rows as many apart share a set with each second or with all others
 _NO_WORDS = np.empty(0, np.int64)
 
@@ -306,6 +318,14 @@ def _cheapest(
     return (choice, choice.cycles) if choice is not None and choice.cycles < by_tiles else (None, by_tiles)
 
 
+def _packs(rows: int, columns: int, depth: int, size: int, row_step: int, column_step: int) -> bool:
+    """Whether tasks copy B, whose steps are in bytes."""
+    small = rows <= _SMALL_ROWS
+    if registers() == 16 and rows > _FEW_ROWS and thin.rows_conflict(depth, row_step):
+        small = False
+    return column_step != size or not (small or depth * columns * size <= _SMALL_BYTES)
+
+
 def _joined_rows(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape and strides of matrices as those of one with the rows of all, if these are equally far apart."""
     while len(shape) > 2 and strides[-3] == shape[-2] * strides[-2]:
@@ -330,15 +350,14 @@ def _call(
             (*of[:-2], of[-1], of[-2]) for of in (b_shape, b_strides, a_shape, a_strides)
         )
     one_matrix, few = len(a_shape) == 2, a_shape[-2]
-    if len(b_shape) == 2 < len(a_shape) and few > _SMALL_ROWS:
+    if len(b_shape) == 2 < len(a_shape) and few > (_SMALL_ROWS if registers() == 32 else _FEW_ROWS):
         a_shape, a_strides = _joined_rows(a_shape, a_strides)
         batch = a_shape[:-2]
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     dtype = "f" if size == 4 else "d"
     rows_apart = a_strides[-1] != size and depth > 1
     form = "dense" if rows_apart else "rows"
-    small = rows <= _SMALL_ROWS or depth * columns * size <= _SMALL_BYTES
-    packing = b_strides[-1] != size or not small
+    packing, of_few = (_packs(count, columns, depth, size, b_strides[-2], b_strides[-1]) for count in (rows, few))
     ready = (
         whole_steps(a_strides, size)
         and whole_steps(b_strides, size)
@@ -347,8 +366,7 @@ def _call(
             rows_apart
             and len(a_shape) == 2
             and rows * depth * size > _LARGE_A
-            and columns > 128
-            and a_strides[-1] % _STEP == 0
+            and (columns > 128 and a_strides[-1] % _STEP == 0 or columns > _OFTEN and registers() == 16)
         )
         and 0 not in (*batch, rows, depth, columns)
     )
@@ -369,7 +387,7 @@ def _call(
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
     matrices = len(set(b_offsets))
     # as for one of the matrices: the bits do not depend on their number
-    choice, cycles = _cheapest(few, columns, depth, rows_apart, packing, b_steps, dtype, matrices)
+    choice, cycles = _cheapest(few, columns, depth, rows_apart, of_few, b_steps, dtype, matrices)
     if rows_apart and 1 < columns <= _NARROW and one_matrix and len(b_shape) == 2 and not biased:
         _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype)
         if other + _OF_TURNING < cycles:

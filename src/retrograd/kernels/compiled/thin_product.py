@@ -115,6 +115,8 @@ _OF_TILE, _OF_DOTS, _OF_CALL, _OF_COPYING = 16, 4, 20, 40  # cycles
 _OF_PAGE = 1.25  # cycles per line of the cache, of rows of B in more pages than the CPU finds at once, _FEW_PAGES
 _FEW_PAGES, _OF_CONFLICT = 64, 2.5  # ... cycles per line, if the rows share sets of L1 as well
 _OF_TALL = 4  # cycles per term, of a tall tile that reads columns of A again which have left L1
+_OF_FAR = 25, 16  # cycles per line of B in L3, in pieces of strips and of panels
+_OF_A = 4, 8  # cycles per line of A that has left L1, or L2, for every group of panels
 _OF_COPY = 0.5, 0.75  # cycles per element of a copy of B, by vectors and by elements
 _L2_SHARE, _L3_SHARE = 1 << 19, 16 << 20  # bytes of all B that stay in L2 and in L3
 _OF_L3, _OF_MEMORY = (0.5, 1.5), (1, 5)  # cycles per line of B from there, of ``dots`` with 16 and with 32 registers
@@ -136,7 +138,7 @@ def _choices(
     room = 30 if many else 16
     vectors = -(-columns // lanes)
     touched = 1 + vector_bytes() / _LINE  # lines of the cache: arrays are aligned to 16 bytes
-    content = columns * depth * size
+    content, content_of_a = columns * depth * size, rows * depth * size
     copying = b_column != 1 and columns > 1
     together = depth if copying else rows_in_l1(b_depth * size)
     pages = min(depth, content // _PERIOD)  # of memory, that every tile of a panel reads from
@@ -164,6 +166,11 @@ def _choices(
             if tiles > 1 and dense and columns_are_far(depth):
                 each += 1 if many else _OF_TALL * (height > 8 and panels > 1)
             cycles = tiles * panels * (depth * each + cells * touched + _OF_TILE) + _OF_CALL
+            if tiles > 1 and not copying:
+                cycles += far_cycles(content, False)
+            groups = -(-panels // _near_panels(near))
+            if not many and tiles > 1 and groups > 1 and content_of_a > _FAR // 2:
+                cycles += groups * content_of_a / _LINE * _OF_A[content_of_a > _L2_SHARE]
             yield Choice(cycles + (copied if copying else 0), "strip", height, width, phases)
     copying = b_depth != 1 and depth > 1
     if dense or copying and content > _FAR:
@@ -202,6 +209,11 @@ def rows_conflict(depth: int, step: int) -> bool:
     return depth > rows_in_l1(step) and depth * step // _PERIOD >= _FEW_PAGES <= depth
 
 
+def far_cycles(content: int, wide: bool) -> float:
+    """Return the time of reading a B of ``content`` bytes, in ``wide`` pieces or in vectors, if L2 does not hold it."""
+    return 0.0 if registers() == 32 or content <= _L2_SHARE else content / _LINE * _OF_FAR[wide]
+
+
 def is_near(content: int) -> bool:
     """Return whether matrices of together ``content`` bytes stay in L2."""
     return content <= _L2_SHARE
@@ -220,6 +232,11 @@ def _near_tiles(width: int, depth: int, size: int) -> int:
 def columns_are_far(depth: int) -> bool:
     """Return whether the lines of A leave L1 before the next tile, where the columns of A are contiguous."""
     return depth * _LINE > _NEAR // 2
+
+
+def _near_panels(near: int) -> int:
+    """Return the number of panels of B, of ``near`` bytes each, that stay in L1 while the tiles of A stream by."""
+    return max(1, _NEAR * 3 // 4 // near)
 
 
 def _phases(cells: int, fit: int, steps: int) -> int:
@@ -330,7 +347,7 @@ def words(
         near = width * depth * size
         return STRIPS.pack(
             **common,
-            group=max(1, _NEAR * 3 // 4 // near) if made.tiles > 1 else made.panels,  # panels of B that stay in L1
+            group=_near_panels(near) if made.tiles > 1 else made.panels,
             a_step=a_steps[1] if dense else a_steps[0],
             panel=width * size,
             last_panel=max(0, columns - width) * size,

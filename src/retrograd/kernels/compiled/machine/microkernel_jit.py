@@ -200,7 +200,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     rows_of_c = [at(c, builder.mul(c_step, I64(i))) if by_line else at(pointer(c, 8 * i), c_step) for i in range(rows)]
     adding = builder.icmp_signed("!=", accumulate, I64(0))
     several = builder.icmp_signed(">", builder.mul(entries, depth), I64(_ALONE))
-    if by_line:  # prefetch for writing: a large result is in no cache
+    if by_line or registers() == 16:  # prefetch for writing: a large result is in no cache
         for i, j in tile:
             builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
     builder.cbranch(adding, other, given)

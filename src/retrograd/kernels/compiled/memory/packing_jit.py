@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
+from ..machine.microkernel import registers
 from ..machine.simd import (
     ahead_by,
     any_lane,
@@ -20,6 +21,8 @@ from ..machine.simd import (
 )
 
 _soon = ahead_by(256)  # lines of a transposed matrix: more rows are read at a time than the CPU prefetches
+# rows of a matrix in C order: their pieces for a narrow panel are too short for the CPU to prefetch them
+_piece_soon, _ROWS_AHEAD = ahead_by(0), 16 if registers() == 16 else 0
 _PADDED = 4  # lines of a square of registers from which transposing all of it is faster than element by element
 
 
@@ -66,6 +69,8 @@ def pack_block(w, source, depth_step, column_step, depth, count, packed, target,
     if column_step == 1:
         for _ in range(depth):
             for j in range(0, count, L):
+                if _ROWS_AHEAD > 0:
+                    _piece_soon(w, source + _ROWS_AHEAD * depth_step + j)
                 if count - j >= L:
                     store(packed, target + j, load(w, source + j))
                 else:
