@@ -474,13 +474,14 @@ def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs
 def prepared_operator(operator: Callable[..., Any], engine: tuple[Any, ...]) -> Callable[..., Any] | None:
     """Return a built-in function that runs the plan of an operator; None if machine code cannot.
 
-    engine: the fields of ``machine.operation.Engine`` after the first.
+    engine: the fields of ``machine.operation.Engine`` after the first; the last are those of ``Recording``.
     """
     from .kernels.compiled.machine import numpy_abi, operation
 
     if numpy_abi.fault():
         return None
-    return operation.Operation(operator, operation.Engine(usual, *engine)).run
+    made = operation.Engine(usual, *(*engine[:-1], operation.Recording(*engine[-1])))
+    return operation.Operation(operator, made).run
 
 
 def compiling_ahead() -> AbstractContextManager[None] | None:

@@ -19,6 +19,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Tensor, nn, tensor
+from retrograd.engine.node import Node
 from retrograd.engine.operator import Interpreter
 from retrograd.kernel_set import instead, kernels, use_kernels
 from retrograd.kernels.compiled.machine import numpy_abi, operation
@@ -125,16 +126,20 @@ def test_most_operators_have_a_plan() -> None:
 def operation_engine() -> Any:
     """The engine as ``ops.direct`` describes it."""
     from retrograd.arrays import host
-    from retrograd.engine.aliasing import clock
+    from retrograd.engine.aliasing import clock, next_order
+    from retrograd.engine.call_site import user_call_site
     from retrograd.engine.grad_mode import thread
+    from retrograd.engine.node import SavedOutput
+    from retrograd.engine.node_template import is_same_graph, template_of
     from retrograd.engine.operator import interpreters
     from retrograd.engine.tensor import wrap
     from retrograd.kernel_set import usual
 
     flags = {"interpreter": None, "rules": None, "watch": None, "exact": False, "inference": False}
     fields = {**dict.fromkeys(("_edge", "_grad", "_view", "_views")), "_grad_req": "add", "_requires_grad": False}
+    recording = operation.Recording(Node, SavedOutput, next_order, user_call_site, template_of, is_same_graph)
     return operation.Engine(
-        usual, interpreters, thread, flags, Tensor, nn.Parameter, fields, wrap, host.listeners, clock
+        usual, interpreters, thread, flags, Tensor, nn.Parameter, fields, wrap, host.listeners, clock, recording
     )
 
 
@@ -197,6 +202,119 @@ def test_a_gradient_is_never_lost() -> None:
     assert (x * x).requires_grad
     x.requires_grad_(False)
     assert not (x * x).requires_grad
+
+
+def history(found: Any) -> list[Any]:
+    """What the nodes below results hold, without call sites."""
+    if isinstance(found, tuple):
+        return [*map(history, found)]
+    nodes, stack = [], [found.grad_fn]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Node):
+            saved = [getattr(each, "array", each) for each in node.saved_tensors]
+            arrays = [None if each is None else (each.shape, each.dtype, each.tobytes()) for each in saved]
+            named = {name: each for name, each in vars(node).items() if name not in ("labels", "weighted", "matrix")}
+            nodes.append([node.name(), node.needs_input_grad, node.outputs, named, arrays])
+            stack += [end for end, _ in node.next_functions]
+    return nodes
+
+
+def gradients(found: Any, leaves: list[Tensor]) -> Any:
+    """Those of weighted results, and those of their squares, as bits."""
+    results = [each for each in (found if isinstance(found, tuple) else (found,)) if each.requires_grad]
+    rng = np.random.default_rng(5)
+    weights = [tensor(rng.normal(size=each.shape).astype("f")) for each in results]
+    plain = rg.autograd.grad(results, leaves, weights, retain_graph=True, allow_unused=True)
+    first = rg.autograd.grad(results, leaves, weights, create_graph=True, allow_unused=True)
+    squares = [each.square().sum() for each in first if each is not None and each.requires_grad]
+    second = rg.autograd.grad(squares, leaves, allow_unused=True) if squares else ()
+    return [None if each is None else (each.array.shape, each.array.tobytes()) for each in (*plain, *first, *second)]
+
+
+@pytest.mark.parametrize("name", sorted({*OPERATORS} - {"lt"}))
+def test_graphs_are_those_of_the_operator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saved arrays, options, edges, gradients and second gradients, for leaves and for results of operators."""
+    leaves: list[Tensor] = []
+    plain, through = random, False
+
+    def differentiable(*shape: int, seed: int = 0, dtype: str = "f") -> Tensor:
+        leaves.append(plain(*shape, seed=seed).requires_grad_())
+        with Interpreter():
+            return leaves[-1] * 1.5 if through else leaves[-1]
+
+    def described(result: Any) -> Any:
+        return history(result), bits(result), gradients(result, [*leaves])
+
+    monkeypatch.setitem(globals(), "random", differentiable)
+    for seed in range(CALLS):
+        through = seed % 3 == 2
+        found = described(OPERATORS[name](seed, "f"))
+        leaves.clear()
+        assert found == described(itself(functools.partial(OPERATORS[name], seed, "f")))
+        leaves.clear()
+
+
+def test_graphs_know_the_line_of_the_call_and_their_order() -> None:
+    x, w = random(4).requires_grad_(), nn.Parameter(random(4).array)
+    layer = nn.Linear(4, 3)
+    for _ in range(CALLS):
+        y = F.relu(x) * w
+        z = layer(y)
+    for node in (y.grad_fn, z.grad_fn):
+        code, _ = node.call_site  # type: ignore[union-attr]
+        assert code is sys._getframe().f_code
+    below = y.grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+    assert y.grad_fn.order < below.order  # type: ignore[union-attr]  # later nodes have smaller numbers
+    hits: list[int] = []
+    handle = y.register_hook(lambda g: hits.append(1))
+    y.retain_grad()
+    z.sum().backward()
+    assert hits == [1] and y.grad is not None
+    handle.remove()
+    with pytest.raises(RuntimeError, match="were freed"):
+        z.sum().backward()
+
+
+def test_graphs_notice_changes_in_place_and_unusual_tensors() -> None:
+    x, w = random(4), random(4).requires_grad_()
+    for _ in range(CALLS):
+        y = x * w
+    x.add_(1.0)
+    with pytest.raises(RuntimeError, match="was changed in place"):
+        y.backward(rg.ones(4))
+    with rg.inference_mode():
+        frozen = random(4)
+    with pytest.raises(RuntimeError, match="inference_mode cannot be saved"):
+        frozen * w
+    w.grad_req = "null"
+    assert not (x * w).requires_grad
+    w.grad_req = "write"
+    for _ in range(3):
+        (x * w).backward(rg.ones(4))
+    np.testing.assert_array_equal(w.grad.array, x.array)  # type: ignore[union-attr]
+    w.grad_req = "add"
+    assert (x * w).requires_grad
+    for _ in range(CALLS):
+        half = w / 2.0
+    with pytest.raises(RuntimeError, match="read-only"):
+        half.grad_fn.saved_tensors[1].add_(1.0)  # type: ignore[union-attr]
+
+
+def test_graphs_are_freed() -> None:
+    x, layer = random(2, 4).requires_grad_(), nn.Linear(4, 3)
+    for _ in range(CALLS):
+        layer(x).exp()
+    given = (x, layer.weight, x.array, layer.weight.array, None, True, rg.float32)
+    before = [sys.getrefcount(each) for each in given]
+    for _ in range(1000):
+        layer(x).exp()
+    after = [sys.getrefcount(each) for each in given]
+    assert all(abs(one - other) < 100 for one, other in zip(before, after, strict=True))
+    y = layer(x).exp()
+    held = [weakref.ref(each) for each in (y, y.array, y.grad_fn, y.grad_fn.next_functions[0][0])]  # type: ignore[union-attr]
+    del y
+    assert [each() for each in held] == [None] * 4
 
 
 def test_unusual_settings_run_the_operator() -> None:

@@ -1,7 +1,7 @@
 """Direct forms of operators: built-in functions that run without Python code for layouts and options seen before.
 
 A form of an operator (see signatures.py) calls its direct form first, and the operator itself if that returns
-NotImplemented. Gradients, unusual settings and unknown layouts are such cases; see ``machine.operation``.
+NotImplemented. Unusual settings and unknown layouts are such cases; see ``machine.operation``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from types import CellType
 from typing import Any
 
 from ..arrays import host
-from ..engine.aliasing import clock
+from ..engine.aliasing import clock, next_order
+from ..engine.call_site import user_call_site
 from ..engine.grad_mode import thread
+from ..engine.node import Node, SavedOutput
+from ..engine.node_template import is_same_graph, template_of
 from ..engine.operator import interpreters
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import prepared_operator
@@ -54,7 +57,8 @@ class _Waiting:
                 "_requires_grad": False,
             }
             engine = interpreters, thread, {**flags, "exact": False, "inference": False}, Tensor, parameter[-1], fields
-            made = prepared_operator(self.function, (*engine, wrap, host.listeners, clock)) or _never
+            recording = Node, SavedOutput, next_order, user_call_site, template_of, is_same_graph
+            made = prepared_operator(self.function, (*engine, wrap, host.listeners, clock, recording)) or _never
             for cell in self.cells:
                 cell.cell_contents = made
         return NotImplemented

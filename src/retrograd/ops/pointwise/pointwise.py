@@ -457,7 +457,7 @@ def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.saved = tuple([inputs[place] for place in saved])
-        ctx.shapes, ctx.numbers = [tensor.array.shape for tensor in inputs[:count]], inputs[count:]
+        ctx.shapes, ctx.numbers = (*[tensor.array.shape for tensor in inputs[:count]],), inputs[count:]
 
     def backward(ctx: Any, g: Tensor) -> Any:
         found = gradients.run(g, ctx, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])

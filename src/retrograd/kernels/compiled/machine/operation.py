@@ -9,8 +9,9 @@ that the operator gives.
 from __future__ import annotations
 
 import ctypes
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,31 @@ from ....specs.array_spec import mapped
 from .launch import Launch, built_in, pool
 from .plan import plan_of_call
 from .plan_tracing import Place, PlanError, planner
-from .prepared import FromPlans
+from .prepared import Argument, FromPlans
 
 _CALLS = (
     11 + 512 * 4 + 1
-)  # word with the unknown calls that are still looked at; this and the next as in prepared_jit.py
+)  # word with the unknown calls that are still looked at; this and the next three as in prepared_jit.py
 _MOST_ARGUMENTS, _STRUCTURE = 8, 67
+_EDGES = {"argument": 1, "end": 2}
+_ITEMS = {"object": 0, "argument": 1, "output": 2, "given": 3, "array": 4, "tensor": 5, "number": 6}
 _MOST_UNKNOWN, _MORE = 400, 100  # such calls at first, and more for each that was prepared
+
+
+class Recording(NamedTuple):
+    """What machine code needs to record a call, and Python to know how.
+
+    node, output: types with the slots ``edges``, ``order``, ``call_site`` and ``saved``, and ``array`` and ``index``.
+    next_order, call_site: functions without arguments. template(results, given): see ``engine.node_template``.
+    is_same(one, other): whether two tensors have the same history.
+    """
+
+    node: Any
+    output: Any
+    next_order: Callable[[], int]
+    call_site: Callable[[], Any]
+    template: Callable[..., Any]
+    is_same: Callable[[Any, Any], bool]
 
 
 class Engine(NamedTuple):
@@ -35,7 +54,7 @@ class Engine(NamedTuple):
     elements. thread: its attribute ``mode`` has the slot ``enabled``, and the slots of ``flags`` with usual values.
     tensor, parameter: types with the slots ``array`` and ``_requires_grad``. fields: other slots of a new tensor.
     wrap: makes one. reads: functions that are called before Python reads an element. clock: its attribute ``latest``
-    changes if a tensor is changed in place.
+    changes if a tensor is changed in place. recording: see there.
     """
 
     usual: Any
@@ -48,6 +67,7 @@ class Engine(NamedTuple):
     wrap: Callable[[np.ndarray], Any]
     reads: list[Any]
     clock: Any
+    recording: Recording
 
 
 class Operation(FromPlans):
@@ -62,7 +82,7 @@ class Operation(FromPlans):
         return built_in("operation", pool.operation, self._words, keywords=True)
 
     def _more_words(self) -> list[int]:
-        engine, mode = self._engine, self._engine.thread.mode
+        engine, mode, recording = self._engine, self._engine.thread.mode, self._engine.recording
         slots = [(slot_of(type(mode), name), id(value)) for name, value in engine.flags.items()]
         slots += [(slot_of(engine.tensor, name), id(value)) for name, value in engine.fields.items()]
         return [
@@ -81,6 +101,12 @@ class Operation(FromPlans):
             slot_of(type(mode), "enabled"),
             len(engine.flags),
             len(engine.fields),
+            *map(id, (True, engine.fields["_grad_req"], recording.node, recording.output)),
+            *map(id, (recording.next_order, recording.call_site)),
+            *[slot_of(engine.tensor, name) for name in ("_edge", "_grad_req")],
+            slot_of(type(mode), "site"),
+            *[slot_of(recording.node, name) for name in ("edges", "order", "call_site", "saved")],
+            *[slot_of(recording.output, name) for name in ("array", "index")],
             *[word for pair in slots for word in pair],
         ]
 
@@ -92,29 +118,33 @@ class Operation(FromPlans):
         names, values = (*kwargs,), [*map(self._arrays, (*args, *kwargs.values()))]
         if len(values) + len(names) > _MOST_ARGUMENTS:
             return NotImplemented
-        structure = int(self._engine.thread.mode.enabled)
-        leaves: list[Any] = []
-        for value in values:
+        enabled: bool = self._engine.thread.mode.enabled
+        structure, leaves, needs = int(enabled), list[Any](), list[bool]()
+        for value in (*args, *kwargs.values()):
             is_list = type(value) is list
             several = is_list or type(value) is tuple
             structure = (structure * _STRUCTURE + (len(value) + 2 if several else 1)) * 2 + is_list
-            leaves += value if several else (value,)
+            for each in value if several else (value,):
+                leaves.append(self._arrays(each))
+                if isinstance(each, self._engine.tensor):
+                    needs.append(enabled and each._requires_grad)
+                    leaves += [NotImplemented] * needs[-1]
         leaves += names
         structure = structure * _STRUCTURE + len(names)
         if not self.is_usual(leaves, structure):
             return NotImplemented
         try:
-            plan = self._plan(values, names)
+            plan, template = self._plan(values, names, needs)
         except Exception:  # the operator itself will raise the error, if it is one
-            plan = None
-        if plan is None or plan.results is None or not self.remember_plan(plan, leaves, structure):
+            plan = template = None
+        if plan is None or plan.results is None or not self._remember(plan, template, leaves, structure):
             self.remember_nothing(leaves, structure)
             return NotImplemented
         expected = self._function(*args, **kwargs)
         constants = [each for one in plan.launches for each in one.arguments if isinstance(each, np.ndarray)]
         before = [each.tobytes() for each in constants]
         found = self.run(*args, **kwargs)
-        if not _is_same(expected, found) or [each.tobytes() for each in constants] != before:
+        if not self._is_same(expected, found) or [each.tobytes() for each in constants] != before:
             self.remember_nothing(leaves, structure)
         else:
             self._words[_CALLS] += _MORE
@@ -126,39 +156,111 @@ class Operation(FromPlans):
             return type(value)([*map(self._arrays, value)])
         return value.array if isinstance(value, self._engine.tensor) else value
 
-    def _plan(self, values: list[Any], names: tuple[str, ...]) -> Any:
-        """The plan of the operator for arguments in which arrays stand for tensors."""
-        engine, count, latest = self._engine, len(values) - len(names), self._engine.clock.latest
+    def _plan(self, values: list[Any], names: tuple[str, ...], needs: list[bool]) -> tuple[Any, Any]:
+        """The plan of the operator for arguments in which arrays stand for tensors, and the template of its nodes.
+
+        needs: for each tensor, whether it requires a gradient. The results of the plan are followed by the arrays that
+        nodes save, if something is recorded.
+        """
+        engine, count, latest, template = self._engine, len(values) - len(names), self._engine.clock.latest, None
 
         def on_arrays(*given: Any) -> Any:
-            wrapped = mapped(given, lambda leaf: engine.wrap(leaf) if isinstance(leaf, np.ndarray) else leaf)
+            nonlocal template
+            tensors: list[Any] = []
+
+            def tensor(leaf: Any) -> Any:
+                if not isinstance(leaf, np.ndarray):
+                    return leaf
+                tensors.append(engine.wrap(leaf))
+                tensors[-1]._requires_grad = needs[len(tensors) - 1]
+                return tensors[-1]
+
+            wrapped = mapped(given, tensor)
             results = self._function(*wrapped[:count], **dict(zip(names, wrapped[count:], strict=True)))
             if engine.clock.latest != latest:
                 raise PlanError("a tensor is changed in place")
-            return mapped(results, self._arrays)
+            found = mapped(results, self._arrays)
+            several = results if self._is_container(type(results)) else (results,)
+            if not any(each._requires_grad for each in several):
+                return found
+            template = engine.recording.template(several, tensors)
+            if template is None:
+                raise PlanError("what it records differs from call to call")
+            return found, template.arrays
 
         engine.reads.append(_refuse)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # one that would be given at each call
-                return plan_of_call(on_arrays, (*values,))
+                return plan_of_call(on_arrays, (*values,)), template
         finally:
             engine.reads.remove(_refuse)
+
+    def _remember(self, plan: Any, template: Any, leaves: list[Any], structure: int) -> bool:
+        if template is None:
+            return self.remember_plan(plan, leaves, structure)
+        results, saved = plan.results
+        given = [at for at, value in enumerate(leaves) if isinstance(value, np.ndarray)]
+
+        def graph(returned: int, sources: Sequence[Any]) -> tuple[list[int], Any]:
+            return self._words_of(template, returned, sources, given)
+
+        return self.remember_plan(plan._replace(results=results), leaves, structure, graph, saved)
+
+    def _words_of(
+        self, template: Any, returned: int, sources: Sequence[Any], given: list[int]
+    ) -> tuple[list[int], Any]:
+        """The words of a graph as in prepared_jit.py, and the objects whose addresses they contain.
+
+        sources: of the arrays that nodes save. given: the places of tensors among the leaves of the arguments.
+        """
+        words, kept = [returned, len(template.nodes), sum(len(each.ends) for each in template.nodes)], list[Any]()
+
+        def address(value: Any) -> int:
+            kept.append(value)
+            return id(value)
+
+        def item(kind: str, *value: Any) -> tuple[int, int, int]:
+            if kind == "object" or kind == "number":
+                return _ITEMS[kind], address(value[0]), -1
+            if kind == "argument":
+                return _ITEMS[kind], given[value[0]], -1
+            source = sources[value[0]]
+            if isinstance(source, Argument):
+                if kind != "array":
+                    raise PlanError("a result is an argument")
+                kind = "given"
+            last = address(value[1]) if kind == "output" else value[1] if kind == "tensor" else -1
+            return _ITEMS[kind], source.place, last
+
+        words += template.results
+        for node in template.nodes:
+            saved = node.saved or []
+            slots = [(slot_of(self._engine.recording.node, name), address(each)) for name, each in node.slots.items()]
+            edges = [(0, 0) if each is None else (_EDGES[each[0]], each[1]) for each in node.edges]
+            edges = [(kind, given[place]) if kind == _EDGES["argument"] else (kind, place) for kind, place in edges]
+            attributes = [(address(sys.intern(name)), address(each)) for name, each in node.attributes.items()]
+            ends = [tuple(map(address, each)) for each in node.ends]
+            words += len(slots), len(edges), -1 if node.saved is None else len(saved), len(attributes), len(ends)
+            words.append(int(bool(saved)))
+            parts: list[Any] = [*slots, *edges, *[item(*each) for each in saved], *attributes, *ends]
+            words += [word for part in parts for word in part]
+        return words, kept
+
+    def _is_same(self, expected: Any, found: Any) -> bool:
+        """Whether results have the same types, layouts, bits and histories."""
+        if type(expected) is not type(found):
+            return False
+        if isinstance(expected, tuple):
+            return len(expected) == len(found) and all(map(self._is_same, expected, found))
+        a, b = expected.array, found.array
+        same = (a.shape, _steps(a), a.dtype, a.tobytes()) == (b.shape, _steps(b), b.dtype, b.tobytes())
+        return same and self._engine.recording.is_same(expected, found)
 
 
 def _refuse(why: str, decision: Any) -> None:
     if planner() is not None:
         raise PlanError(f"{why} would be read")
-
-
-def _is_same(expected: Any, found: Any) -> bool:
-    """Whether results are of the same types and layouts, and the elements have the same bits."""
-    if type(expected) is not type(found):
-        return False
-    if isinstance(expected, tuple):
-        return len(expected) == len(found) and all(map(_is_same, expected, found))
-    a, b = expected.array, found.array
-    return (a.shape, _steps(a), a.dtype, a.tobytes()) == (b.shape, _steps(b), b.dtype, b.tobytes())
 
 
 def _steps(x: np.ndarray) -> list[int]:

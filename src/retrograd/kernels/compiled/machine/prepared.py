@@ -20,7 +20,7 @@ from ....specs.recurrence import Recurrence
 from . import numpy_abi
 from .launch import Launch, Native, built_in, forever, loading, natives, pool, ready
 
-_TABLE, _PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 11, 512, 4, -1, 8, 67  # as in prepared_jit.py
+_TABLE, _PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 11, 512, 4, -1, 9, 67  # as in prepared_jit.py
 _CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)  # these, too
 _MOST_PARAMETERS = 64
 _COPY = Native(0, ("Array", "Array", "int"))
@@ -30,7 +30,10 @@ _EXPONENTS = {4: 0x7F800000, 8: 0x7FF0000000000000}  # bits that are all set in 
 _MOST_ARGUMENTS = 10  # whose structure fits 64 bits
 _BY_VALUE = frozenset({bool, int, float, str, type(None)})  # types of options that machine code compares exactly
 _BY_IDENTITY = frozenset(  # and those of which equal ones are usually the same object
-    {Window, AdaptiveWindow, Options, Recurrence, *[type(np.dtype(char)) for char in "?bBhilefd"]}
+    {
+        *(Window, AdaptiveWindow, Options, Recurrence, type(NotImplemented)),
+        *[type(np.dtype(char)) for char in "?bBhilefd"],
+    }
 )
 
 
@@ -119,6 +122,8 @@ class Prepared:
         made: Sequence[np.ndarray],
         results: int,
         container: type | None = None,
+        graph: Sequence[int] = (),
+        kept: Any = None,
     ) -> bool:
         """Run these launches (function, tasks, parameters) for arguments of these layouts and with these options.
 
@@ -129,7 +134,8 @@ class Prepared:
 
         leaves, structure: the arguments as ``flat`` returns them. made: for each new array another one with its layout;
         the first ``results`` of them are returned. A negative number of results means that there is nothing to prepare.
-        container: the type of tuple that an operation returns. Returns whether the entry was made.
+        container: the type of tuple that an operation returns. graph: the words of the nodes that it records. kept:
+        objects whose addresses are in them. Returns whether the entry was made.
         """
         words: list[int] = []
         for launch, tasks, parameters in launches:
@@ -156,10 +162,11 @@ class Prepared:
             len(launches),
             begin,
             0 if container is None else id(container),
+            begin + len(words) if graph else 0,
         )
-        entry = np.array([0, *counts, *map(id, made), *layouts, *words], np.int64)
+        entry = np.array([0, *counts, *map(id, made), *layouts, *words, *graph], np.int64)
         kinds = [value.dtype if isinstance(value, np.ndarray) else value for value in leaves]
-        owner = (entry, [*made], kinds, [*launches], container)
+        owner = (entry, [*made], kinds, [*launches], container, kept)
         entry[0] = id(owner)
         with loading:
             address = entry.ctypes.data
@@ -287,8 +294,15 @@ class FromPlans(Prepared):
         """Whether results of this type are several."""
         return kind is tuple
 
-    def remember_plan(self, plan: Any, leaves: list[Any], structure: int) -> bool:
-        """Remember a plan as ``_prepare`` does."""
+    def remember_plan(
+        self, plan: Any, leaves: list[Any], structure: int, graph: Any = None, saved: Sequence[Any] = ()
+    ) -> bool:
+        """Remember a plan as ``_prepare`` does.
+
+        saved: the places of arrays that are kept besides the results. graph(returned, sources) returns the words of the
+        nodes that an operation records, and what must be kept for them; sources: an ``Argument`` or ``Result`` for each
+        of ``saved``.
+        """
         from .plan_tracing import Call as Called
         from .plan_tracing import Launch as Planned
         from .plan_tracing import Place, Word, within
@@ -305,9 +319,15 @@ class FromPlans(Prepared):
         places: dict[int, Any] = {each.buffer: Argument(at) for at, each in zip(arrays, plan.inputs, strict=True)}
         made: list[np.ndarray] = []
         parts: list[tuple[int, Any]] = []  # results that are parts of a buffer
-        for place in returned:
+        inputs = {each: places[each.buffer] for each in plan.inputs}
+        sources: dict[Any, Any] = {}
+        for at, place in enumerate((*returned, *saved)):
+            if at >= len(returned) and (place in inputs or place in sources):
+                sources.setdefault(place, inputs.get(place))
+                continue
             if type(place) is not Place or place.buffer in begins:  # nothing, or a view of an argument
                 return False
+            sources.setdefault(place, Result(len(made)))
             like = _array_like(place)
             if like is None:
                 return False
@@ -316,6 +336,7 @@ class FromPlans(Prepared):
             else:
                 places[place.buffer] = Result(len(made))
             made.append(like)
+        results = len(made)
         for at, size in enumerate(sizes):
             if at not in places:
                 places[at] = Result(len(made))
@@ -350,7 +371,8 @@ class FromPlans(Prepared):
         for at, place in parts:
             source = places[place.buffer]._replace(begin=place.begin)
             launches.append((None, 0, [Result(at), source, made[at].nbytes]))
-        return self.remember_all(leaves, structure, launches, made, len(returned), container)
+        words, kept = (None, None) if graph is None else graph(len(returned), [sources[each] for each in saved])
+        return self.remember_all(leaves, structure, launches, made, results, container, words or (), kept)
 
 
 def _array_like(place: Any) -> np.ndarray | None:

@@ -16,6 +16,7 @@ from .threads_jit import (
     PARAMETERS,
     STRIDES,
     TYPE,
+    _call_object,
     _call_with,
     _copy,
     _drop,
@@ -37,15 +38,15 @@ PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TRUE 
 PREPARED_INT, PREPARED_FLOAT, PREPARED_STR, PREPARED_TUPLE, PREPARED_NONE, PREPARED_PLAIN, PREPARED_TABLE = range(5, 12)
 PLACES, WAYS = 512, 4
 # words of an entry: the arrays that it makes, of which the first are the results (less than none: there is nothing to
-# prepare), the place of its launches, and the type of tuple that an operation returns, or 0. They are followed by a
-# prototype for each of these arrays, then by the arguments: for an array the number of axes, the
-# dtype, and each axis's extent and stride; for an option OPTION and the object. Then come the launches, each with its
-# kernel, tasks and number of parameters, and three words for each parameter: the kind, the value or place, and bytes.
+# prepare), the place of its launches, the type of tuple that an operation returns, or 0, and the place of its graph, or
+# 0. They are followed by a prototype for each of these arrays, then by the arguments: for an array the number of axes,
+# the dtype, and each axis's extent and stride; for an option OPTION and the object. Then come the launches, each with
+# its kernel, tasks and number of parameters, and three words for each parameter: kind, value or place, and bytes.
 # Without a kernel it copies bytes, and the parameters are their destination, source and number; or, with one task, it
 # looks at a number, and the parameters are its place, bytes and exponent bits: the entry is of no use if all are set;
 # or, with two tasks, at int64 integers: their place, number, and smallest and largest value, with the same consequence.
 ENTRY_OWNER, ENTRY_GIVEN, ENTRY_STRUCTURE, ENTRY_MADE, ENTRY_RESULTS, ENTRY_LAUNCHES, ENTRY_BEGIN = range(7)
-ENTRY_CONTAINER, ENTRY_PROTOTYPES = 7, 8
+ENTRY_CONTAINER, ENTRY_GRAPH, ENTRY_PROTOTYPES = 7, 8, 9
 OPTION = -1
 UNFIT = 2  # a number that must be finite is not
 # which arguments are tuples, as a number to this base: 1 for an object, 2 and the length for a tuple
@@ -65,9 +66,27 @@ OPERATION_TENSOR, OPERATION_PARAMETER, OPERATION_LIST, OPERATION_FALSE, OPERATIO
 )
 # the slot that says whether calls are recorded; the number of others that have a usual value, and of those of a new
 # tensor; each with its value
-OPERATION_ENABLED, OPERATION_FLAGS, OPERATION_FIELDS, OPERATION_SLOTS = range(OPERATION_MISS + 12, OPERATION_MISS + 16)
+OPERATION_ENABLED, OPERATION_FLAGS, OPERATION_FIELDS = range(OPERATION_MISS + 12, OPERATION_MISS + 15)
+# what a recorded call needs: True, the usual grad_req, the types of nodes and of saved results, the functions that
+# number a node and find the user's line; then slots of a tensor, of the mode, of a node and of a saved result
+OPERATION_TRUE, OPERATION_ADD, OPERATION_NODE, OPERATION_OUTPUT, OPERATION_ORDER, OPERATION_LINE = range(
+    OPERATION_MISS + 15, OPERATION_MISS + 21
+)
+OPERATION_EDGE, OPERATION_REQUEST, OPERATION_SITE, NODE_EDGES, NODE_ORDER, NODE_SITE, NODE_SAVED = range(
+    OPERATION_MISS + 21, OPERATION_MISS + 28
+)
+OUTPUT_ARRAY, OUTPUT_INDEX, OPERATION_SLOTS = range(OPERATION_MISS + 28, OPERATION_MISS + 31)
+# words of a graph: how many tensors are returned, nodes, and ends (an end is a result of a node, whose edge is made
+# once); for each of these tensors its end, or -1. Then come the nodes, each with its numbers of constants, edges, saved
+# items (-1: a constant), attributes and ends, and whether it has a call site; then the constants (slot, object), edges
+# (kind, place), saved items (kind, place, index or end), attributes (name, object) and ends (index, shape, dtype).
+GRAPH_RETURNED, GRAPH_NODES, GRAPH_ENDS, GRAPH_RESULTS = range(4)
+EDGE_NONE, EDGE_OF_ARGUMENT, EDGE_OF_END = range(3)
+# a saved item: an object, an argument with its array, a result, the array of an argument, one that the entry makes, or
+# a tensor around one, and a tensor around a constant array
+SAVED_OBJECT, SAVED_ARGUMENT, SAVED_OUTPUT, SAVED_GIVEN, SAVED_MADE, SAVED_TENSOR, SAVED_NUMBER = range(7)
 MOST_ARGUMENTS = 8  # whose structure fits 64 bits
-MOST_ELEMENTS = 8192  # of an array: above that Python's share of the time is small
+MOST_ELEMENTS, ANY_SIZE = 8192, 1 << 62  # of an array: above that Python's share of the time is small
 
 _new_tuple = types.ExternalFunction("PyTuple_New", types.int64(types.int64))
 _set_item = types.ExternalFunction("PyTuple_SetItem", types.int32(types.int64, types.int64, types.int64))
@@ -78,6 +97,9 @@ _item_of_list = types.ExternalFunction("PyList_GetItem", types.int64(types.int64
 _hash = types.ExternalFunction("PyObject_Hash", types.int64(types.int64))
 _equal = types.ExternalFunction("PyObject_RichCompareBool", types.int32(types.int64, types.int64, types.int64))
 _attribute = types.ExternalFunction("PyObject_GetAttr", types.int64(types.int64, types.int64))
+_new_list = types.ExternalFunction("PyList_New", types.int64(types.int64))
+_set_item_of_list = types.ExternalFunction("PyList_SetItem", types.int32(types.int64, types.int64, types.int64))
+_set_attribute = types.ExternalFunction("PyObject_SetAttr", types.int32(types.int64, types.int64, types.int64))
 _allocate = types.ExternalFunction("PyType_GenericAlloc", types.int64(types.int64, types.int64))
 
 
@@ -142,6 +164,32 @@ def _fits(function: int, entry: int, arguments: int, count: int, structure: int)
                 return False
             at += 2
     return True
+
+
+@helper
+def _known(function: int, flat: int, leaves: int, structure: int, most: int) -> int:
+    """The entry for these arguments; 0 if there is none, -1 if an array has more than ``most`` elements."""
+    key = _mixed(leaves, structure)
+    for slot in range(leaves):
+        x = word(flat, slot)
+        if word(x, TYPE) != word(function, PREPARED_TYPE):
+            key = _key_of_option(function, key, x)
+            continue
+        axes = word(x, AXES) & 0xFFFFFFFF
+        key, size = _mixed(key, axes), 1
+        for axis in range(axes):
+            size *= word(word(x, EXTENTS), axis)
+            key = _mixed(_mixed(key, word(word(x, EXTENTS), axis)), word(word(x, STRIDES), axis))
+        if size > most:
+            return -1
+    place = _place(function, key)
+    for way in range(WAYS):
+        entry = word(place, way)
+        if entry == 0:
+            return 0
+        if _fits(function, entry, flat, leaves, structure):
+            return entry
+    return 0
 
 
 @helper
@@ -242,28 +290,14 @@ def prepared(owner: int, arguments: int, count: int) -> int:
         for at in range(length):
             set_word(flat, leaves, _item(x, at))
             leaves += 1
-    key = _mixed(leaves, structure)
-    for slot in range(leaves):
-        x = word(flat, slot)
-        if word(x, TYPE) != word(function, PREPARED_TYPE):
-            key = _key_of_option(function, key, x)
-            continue
-        axes = word(x, AXES) & 0xFFFFFFFF
-        key = _mixed(key, axes)
-        for axis in range(axes):
-            key = _mixed(_mixed(key, word(word(x, EXTENTS), axis)), word(word(x, STRIDES), axis))
-    place = _place(function, key)
-    for way in range(WAYS):
-        entry = word(place, way)
-        if entry == 0:
-            break
-        if _fits(function, entry, flat, leaves, structure):
-            made, results = new_record(), word(entry, ENTRY_RESULTS)
-            status = UNFIT if results < 0 else _run_entry(function, entry, flat, made)
-            if status == UNFIT:
-                return _call_with(word(function, PREPARED_PLAIN), given, count, 0)
-            return _results(function, made, results) if status == 1 else 0
-    return _call_with(word(function, PREPARED_OTHER), given, count, 0)
+    entry = _known(function, flat, leaves, structure, ANY_SIZE)
+    if entry == 0:
+        return _call_with(word(function, PREPARED_OTHER), given, count, 0)
+    made, results = new_record(), word(entry, ENTRY_RESULTS)
+    status = UNFIT if results < 0 else _run_entry(function, entry, flat, made)
+    if status == UNFIT:
+        return _call_with(word(function, PREPARED_PLAIN), given, count, 0)
+    return _results(function, made, results) if status == 1 else 0
 
 
 @helper
@@ -283,29 +317,22 @@ def _has_values(thing: int, pairs: int, count: int) -> bool:
 
 @helper
 def _mode_of_call(function: int) -> int:
-    """1 if calls are recorded, 0 if not, -1 in an unusual setting, -2 with an exception set."""
+    """The address of the mode, which the thread keeps; -1 in an unusual setting, 0 with an exception set."""
     usual = word(function, OPERATION_USUAL)
     if word(usual, 0) == 0 or word(usual, 1) == 0 or _length_of_list(word(function, OPERATION_INTERPRETERS)) != 0:
         return -1
     mode = _attribute(word(function, OPERATION_THREAD), word(function, OPERATION_MODE))
     if mode == 0:
-        return -2
-    slots, flags = function + 8 * OPERATION_SLOTS, word(function, OPERATION_FLAGS)
-    if not _has_values(mode, slots, flags):
-        enabled = -1
-    else:
-        enabled = 0 if word(mode, word(function, OPERATION_ENABLED)) == word(function, OPERATION_FALSE) else 1
+        return 0
     _drop(mode)  # the thread keeps it
-    return enabled
+    return mode if _has_values(mode, function + 8 * OPERATION_SLOTS, word(function, OPERATION_FLAGS)) else -1
 
 
 @helper
-def _leaf(function: int, x: int, enabled: int) -> int:
+def _leaf(function: int, x: int) -> int:
     """The array of a tensor, or an option; 0 for what an operation does not take."""
     kind = word(x, TYPE)
     if kind == word(function, OPERATION_TENSOR) or kind == word(function, OPERATION_PARAMETER):
-        if enabled and word(x, word(function, OPERATION_REQUIRES)) != word(function, OPERATION_FALSE):
-            return 0
         array = word(x, word(function, OPERATION_ARRAY))
         if array == 0 or word(array, TYPE) != word(function, PREPARED_TYPE):
             return 0
@@ -330,7 +357,160 @@ def _new_tensor(function: int, array: int) -> int:
 
 
 @helper
-def _tensors(function: int, made: int, results: int, container: int) -> int:
+def _is_usual(function: int, x: int) -> bool:
+    """Whether a tensor is the result of a node, or has the usual grad_req."""
+    edge = word(x, word(function, OPERATION_EDGE))
+    if edge == word(function, PREPARED_NONE):
+        return word(x, word(function, OPERATION_REQUEST)) == word(function, OPERATION_ADD)
+    return edge != 0
+
+
+@helper
+def _fill(thing: int, slot: int, value: int) -> None:
+    """Set a slot of an object, which takes a reference of its own."""
+    before = word(thing, slot)
+    _take(value)
+    set_word(thing, slot, value)
+    _drop(before)
+
+
+@helper
+def _pair(function: int, tensor: int, array: int) -> int:
+    """A tensor and its array as a tuple; 0 with an exception set."""
+    pair = _new_tuple(2)
+    if pair == 0 or tensor == 0:
+        _drop(pair)
+        return 0
+    _take(tensor)
+    _set_item(pair, 0, tensor)
+    _take(array)
+    _set_item(pair, 1, array)
+    return pair
+
+
+@helper
+def _connect(function: int, tensor: int, edge: int) -> None:
+    """Make a new tensor the result of a node."""
+    _fill(tensor, word(function, OPERATION_EDGE), edge)
+    _fill(tensor, word(function, OPERATION_REQUIRES), word(function, OPERATION_TRUE))
+
+
+@helper
+def _saved_item(function: int, item: int, flat: int, tensors: int, made: int, ends: int) -> int:
+    """What a node saves, as a new reference; 0 with an exception set."""
+    kind, value = word(item, 0), word(item, 1)
+    if kind == SAVED_ARGUMENT:
+        return _pair(function, word(tensors, value), word(flat, value))
+    if kind == SAVED_OUTPUT:
+        output = _allocate(word(function, OPERATION_OUTPUT), 0)
+        if output != 0:
+            _fill(output, word(function, OUTPUT_ARRAY), word(made, value))
+            _fill(output, word(function, OUTPUT_INDEX), word(item, 2))
+        return output
+    if kind in (SAVED_TENSOR, SAVED_NUMBER):
+        array = value if kind == SAVED_NUMBER else word(made, value)
+        _take(array)
+        tensor = _new_tensor(function, array)
+        if tensor != 0 and word(item, 2) >= 0:
+            _connect(function, tensor, word(ends, word(item, 2)))
+        pair = _pair(function, tensor, array)
+        _drop(tensor)
+        return pair
+    if kind != SAVED_OBJECT:
+        value = word(flat if kind == SAVED_GIVEN else made, value)
+    _take(value)
+    return value
+
+
+@helper
+def _line_of_call(function: int, mode: int) -> int:
+    """The call site in user code, as a new reference; 0 with an exception set."""
+    site = word(mode, word(function, OPERATION_SITE))
+    if site == word(function, PREPARED_NONE):
+        return _call_object(word(function, OPERATION_LINE))
+    _take(site)
+    return site
+
+
+@helper
+def _new_edges(function: int, at: int, count: int, edges: int, ends: int) -> int:
+    """The edges of a node as a tuple; 0 with an exception set."""
+    found = _new_tuple(count)
+    for place in range(count if found != 0 else 0):
+        kind, value = word(at, 2 * place), word(at, 2 * place + 1)
+        edge = word(function, PREPARED_NONE)
+        if kind != EDGE_NONE:
+            edge = word(edges if kind == EDGE_OF_ARGUMENT else ends, value)
+        _take(edge)
+        _set_item(found, place, edge)
+    return found
+
+
+@helper
+def _record(function: int, graph: int, mode: int, flat: int, tensors: int, edges: int, made: int, ends: int) -> bool:
+    """Make the nodes of a call, and the edges to their results, which hold them; False with an exception set."""
+    at, end, line, done = graph + 8 * (GRAPH_RESULTS + word(graph, GRAPH_RETURNED)), 0, 0, True
+    for place in range(word(graph, GRAPH_ENDS)):
+        set_word(ends, place, 0)
+    for _ in range(word(graph, GRAPH_NODES)):
+        constants, degree, saved, attributes, results = (
+            word(at, 0),
+            word(at, 1),
+            word(at, 2),
+            word(at, 3),
+            word(at, 4),
+        )
+        has_line = word(at, 5)
+        at += 48
+        node = _allocate(word(function, OPERATION_NODE), 0) if done else 0
+        done = node != 0
+        if not done:
+            break
+        for pair in range(constants):
+            _fill(node, word(at, 2 * pair), word(at, 2 * pair + 1))
+        at += 16 * constants
+        set_word(node, word(function, NODE_EDGES), _new_edges(function, at, degree, edges, ends))
+        at += 16 * degree
+        done = word(node, word(function, NODE_EDGES)) != 0
+        if saved >= 0:
+            items = _new_list(saved)
+            set_word(node, word(function, NODE_SAVED), items)
+            done = done and items != 0
+            for place in range(saved if items != 0 else 0):
+                item = _saved_item(function, at + 24 * place, flat, tensors, made, ends)
+                _set_item_of_list(items, place, item)
+                done = done and item != 0
+            at += 24 * saved
+        if has_line and done:
+            if line == 0:
+                line = _line_of_call(function, mode)
+            done = line != 0
+            _fill(node, word(function, NODE_SITE), line)
+        for pair in range(attributes if done else 0):
+            done = done and _set_attribute(node, word(at, 2 * pair), word(at, 2 * pair + 1)) == 0
+        at += 16 * attributes
+        order = _call_object(word(function, OPERATION_ORDER)) if done else 0
+        set_word(node, word(function, NODE_ORDER), order)
+        done = order != 0
+        for _ in range(results if done else 0):
+            edge = _new_tuple(4)
+            set_word(ends, end, edge)
+            end += 1
+            done = done and edge != 0
+            if edge != 0:
+                _take(node)
+                _set_item(edge, 0, node)
+                for place in range(3):
+                    _take(word(at, place))
+                    _set_item(edge, place + 1, word(at, place))
+            at += 24
+        _drop(node)
+    _drop(line)
+    return done
+
+
+@helper
+def _tensors(function: int, made: int, results: int, container: int, graph: int, ends: int) -> int:
     """The results of an operation as tensors."""
     for place in range(results):
         tensor = _new_tensor(function, word(made, place))
@@ -338,6 +518,8 @@ def _tensors(function: int, made: int, results: int, container: int) -> int:
             _drop_all(made, 0, place)
             _drop_all(made, place + 1, results)
             return 0
+        if graph != 0 and word(graph, GRAPH_RESULTS + place) >= 0:
+            _connect(function, tensor, word(ends, word(graph, GRAPH_RESULTS + place)))
         set_word(made, place, tensor)
     if container == 0:
         return word(made, 0)
@@ -352,46 +534,37 @@ def _tensors(function: int, made: int, results: int, container: int) -> int:
 
 
 @helper
-def _known(function: int, flat: int, leaves: int, structure: int) -> int:
-    """The entry for these arguments; 0 if there is none, -1 for large arrays."""
-    key = _mixed(leaves, structure)
-    for slot in range(leaves):
-        x = word(flat, slot)
-        if word(x, TYPE) != word(function, PREPARED_TYPE):
-            key = _key_of_option(function, key, x)
-            continue
-        axes = word(x, AXES) & 0xFFFFFFFF
-        key, size = _mixed(key, axes), 1
-        for axis in range(axes):
-            size *= word(word(x, EXTENTS), axis)
-            key = _mixed(_mixed(key, word(word(x, EXTENTS), axis)), word(word(x, STRIDES), axis))
-        if size > MOST_ELEMENTS:
-            return -1
-    place = _place(function, key)
-    for way in range(WAYS):
-        entry = word(place, way)
-        if entry == 0:
-            return 0
-        if _fits(function, entry, flat, leaves, structure):
-            return entry
-    return 0
+def _with_graph(function: int, entry: int, mode: int, flat: int, tensors: int, edges: int, made: int) -> int:
+    """The results of a recorded call, with the nodes that it makes."""
+    graph, ends = entry + 8 * word(entry, ENTRY_GRAPH), new_record()
+    kept, returned, result = word(entry, ENTRY_RESULTS), word(graph, GRAPH_RETURNED), 0
+    done = _record(function, graph, mode, flat, tensors, edges, made, ends)
+    _drop_all(made, returned, kept)
+    if done:
+        result = _tensors(function, made, returned, word(entry, ENTRY_CONTAINER), graph, ends)
+    else:
+        _drop_all(made, 0, returned)
+    _drop_all(ends, 0, word(graph, GRAPH_ENDS))
+    return result
 
 
 def operation(owner: int, arguments: int, count: int, names: int) -> int:
-    """The built-in function (METH_FASTCALL and METH_KEYWORDS) of an operator whose result carries no gradient.
+    """The built-in function (METH_FASTCALL and METH_KEYWORDS) of an operator; it records what the operator records.
 
-    It takes tensors, options, and tuples and lists of these. In every setting that is not usual, if a gradient would be
-    recorded, and for objects of other types it returns NotImplemented: the caller then calls the operator itself. So it
-    does for unknown layouts or options, after it has passed them on to ``other``.
+    It takes tensors, options, and tuples and lists of these. In every setting that is not usual, and for objects of
+    other types, it returns NotImplemented: the caller then calls the operator itself. So it does for unknown layouts or
+    options, after it has passed them on to ``other``.
     """
     function = _to_int(owner)
-    enabled = _mode_of_call(function)
-    if enabled < 0:
-        return _miss(function) if enabled == -1 else 0
+    mode = _mode_of_call(function)
+    if mode <= 0:
+        return _miss(function) if mode < 0 else 0
+    enabled = word(mode, word(function, OPERATION_ENABLED)) != word(function, OPERATION_FALSE)
     named = 0 if names == 0 else _length(names)
     if count + named > MOST_ARGUMENTS:
         return _miss(function)
-    flat, leaves, structure = new_record(), 0, enabled
+    flat, tensors, edges = new_record(), new_record(), new_record()
+    leaves, structure, recorded = 0, int(enabled), False
     for slot in range(count + named):
         x = word(arguments, slot)
         kind = word(x, TYPE)
@@ -402,32 +575,63 @@ def operation(owner: int, arguments: int, count: int, names: int) -> int:
         elif kind == word(function, PREPARED_TUPLE):
             length = _length(x)
         structure = (structure * STRUCTURE + length + 2) * 2 + is_list
-        if leaves + named + max(length, 1) > PARAMETERS or length >= STRUCTURE - 2:
+        if leaves + named + 2 * max(length, 1) > PARAMETERS or length >= STRUCTURE - 2:
             return _miss(function)
         for at in range(1 if length < 0 else length):
-            leaf = _leaf(function, x if length < 0 else _item_of_list(x, at) if is_list else _item(x, at), enabled)
+            value = x if length < 0 else _item_of_list(x, at) if is_list else _item(x, at)
+            leaf = _leaf(function, value)
             if leaf == 0:
                 return _miss(function)
             set_word(flat, leaves, leaf)
+            set_word(tensors, leaves, 0 if leaf == value else value)
             leaves += 1
+            if (
+                enabled
+                and leaf != value
+                and word(value, word(function, OPERATION_REQUIRES)) != word(function, OPERATION_FALSE)
+            ):
+                recorded = True
+                set_word(flat, leaves, word(function, OPERATION_MISS))  # marks a tensor that requires a gradient
+                set_word(tensors, leaves, 0)
+                leaves += 1
     for at in range(named):
         set_word(flat, leaves, _item(names, at))
+        set_word(tensors, leaves, 0)
         leaves += 1
+    for slot in range(leaves if recorded else 0):
+        if word(tensors, slot) != 0 and not _is_usual(function, word(tensors, slot)):
+            return _miss(function)
     structure = structure * STRUCTURE + named
-    entry = _known(function, flat, leaves, structure)
+    entry = _known(function, flat, leaves, structure, MOST_ELEMENTS)
     if entry == 0 and word(function, OPERATION_CALLS) > 0:
         set_word(function, OPERATION_CALLS, word(function, OPERATION_CALLS) - 1)
         return _call_with(word(function, PREPARED_OTHER), arguments, count, names)
     if entry <= 0 or word(entry, ENTRY_RESULTS) < 0:
         return _miss(function)
-    made, results, container = new_record(), word(entry, ENTRY_RESULTS), word(entry, ENTRY_CONTAINER)
     for slot in range(leaves):  # another thread may change a tensor or a list while the kernels run
         _take(word(flat, slot))
-    status = _run_entry(function, entry, flat, made)
+        set_word(edges, slot, 0)
+        tensor = word(tensors, slot)
+        if recorded and tensor != 0:
+            edge = word(tensor, word(function, OPERATION_EDGE))
+            set_word(edges, slot, tensor if edge == word(function, PREPARED_NONE) else edge)
+            _take(tensor)
+            _take(word(edges, slot))
+    made, owner = new_record(), word(entry, ENTRY_OWNER)
+    _take(owner)
+    status, result = _run_entry(function, entry, flat, made), 0
+    if status == 1 and word(entry, ENTRY_GRAPH) != 0:
+        result = _with_graph(function, entry, mode, flat, tensors, edges, made)
+    elif status == 1:
+        result = _tensors(function, made, word(entry, ENTRY_RESULTS), word(entry, ENTRY_CONTAINER), 0, 0)
+    elif status == UNFIT:
+        result = _miss(function)
+    _drop(owner)
     _drop_all(flat, 0, leaves)
-    if status != 1:
-        return _miss(function) if status == UNFIT else 0
-    return _tensors(function, made, results, container)
+    if recorded:
+        _drop_all(tensors, 0, leaves)
+        _drop_all(edges, 0, leaves)
+    return result
 
 
 def remember(function: int, entry: int) -> int:
