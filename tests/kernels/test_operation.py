@@ -130,14 +130,16 @@ def operation_engine() -> Any:
     from retrograd.engine.call_site import user_call_site
     from retrograd.engine.grad_mode import thread
     from retrograd.engine.node import SavedOutput
-    from retrograd.engine.node_template import is_same_graph, template_of
+    from retrograd.engine.node_template import is_same_graph, node_like, template_of
     from retrograd.engine.operator import interpreters
     from retrograd.engine.tensor import wrap
     from retrograd.kernel_set import usual
 
     flags = {"interpreter": None, "rules": None, "watch": None, "exact": False, "inference": False}
     fields = {**dict.fromkeys(("_edge", "_grad", "_view", "_views")), "_grad_req": "add", "_requires_grad": False}
-    recording = operation.Recording(Node, SavedOutput, next_order, user_call_site, template_of, is_same_graph)
+    recording = operation.Recording(
+        Node, SavedOutput, next_order, user_call_site, template_of, is_same_graph, node_like
+    )
     return operation.Engine(
         usual, interpreters, thread, flags, Tensor, nn.Parameter, fields, wrap, host.listeners, clock, recording
     )
@@ -221,15 +223,18 @@ def history(found: Any) -> list[Any]:
 
 
 def gradients(found: Any, leaves: list[Tensor]) -> Any:
-    """Those of weighted results, and those of their squares, as bits."""
+    """Those of weighted results, by both ways, and those of their squares, as bits."""
     results = [each for each in (found if isinstance(found, tuple) else (found,)) if each.requires_grad]
     rng = np.random.default_rng(5)
     weights = [tensor(rng.normal(size=each.shape).astype("f")) for each in results]
+    rg.autograd.backward(results, weights, retain_graph=True)
+    delivered = [each.grad for each in leaves]
     plain = rg.autograd.grad(results, leaves, weights, retain_graph=True, allow_unused=True)
     first = rg.autograd.grad(results, leaves, weights, create_graph=True, allow_unused=True)
     squares = [each.square().sum() for each in first if each is not None and each.requires_grad]
     second = rg.autograd.grad(squares, leaves, allow_unused=True) if squares else ()
-    return [None if each is None else (each.array.shape, each.array.tobytes()) for each in (*plain, *first, *second)]
+    found = *delivered, *plain, *first, *second
+    return [None if each is None else (each.array.shape, each.array.tobytes()) for each in found]
 
 
 @pytest.mark.parametrize("name", sorted({*OPERATORS} - {"lt"}))
@@ -247,8 +252,8 @@ def test_graphs_are_those_of_the_operator(name: str, monkeypatch: pytest.MonkeyP
         return history(result), bits(result), gradients(result, [*leaves])
 
     monkeypatch.setitem(globals(), "random", differentiable)
-    for seed in range(CALLS):
-        through = seed % 3 == 2
+    for seed in range(CALLS + 9):
+        through = seed % 4 == 3
         found = described(OPERATORS[name](seed, "f"))
         leaves.clear()
         assert found == described(itself(functools.partial(OPERATORS[name], seed, "f")))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import shares_memory, zeros, zeros_like
+from ..arrays import from_host, shares_memory, zeros, zeros_like
 from . import arithmetic
 from .anomaly import describe_origin
 from .arguments import as_truth
@@ -67,7 +67,7 @@ def backward(
     upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
     starts: list[Any] = [roots[0]._edge or roots[0]] if len(roots) == 1 else [root._edge or root for root in roots]
     if not registered.leaves:
-        _run_backward(roots, starts, upstream, keep, create_graph, requested)
+        _run_backward(starts, upstream, keep, create_graph, roots, requested)
         return
     mode = thread.mode
     previous = mode.delivery
@@ -76,20 +76,44 @@ def backward(
     else:  # only hooks of leaves can ask for it
         mode.delivery = Delivery(starts)
     try:
-        _run_backward(roots, starts, upstream, keep, create_graph, requested)
+        _run_backward(starts, upstream, keep, create_graph, roots, requested)
     finally:
         if previous is None and mode.delivery is not None:
             mode.delivery.starts = []  # the graph must not outlive this call
             mode.delivery = None
 
 
+def backward_of_one(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Deliver the gradient of this tensor to the leaves of its graph; see `engine.backward_pass.backward`."""
+    edge = self._edge
+    # the usual case, without the checks of the others
+    if edge is not None and create_graph is False and inputs is None and not registered.leaves:
+        array: Any = None
+        if type(gradient) is Tensor:
+            array = gradient.array
+        elif gradient is None and not edge[2]:
+            array = from_host(1, edge[3], like=self.array)
+        keep = retain_graph is True
+        usual = keep or retain_graph is None or retain_graph is False
+        if usual and array is not None and array.shape == edge[2] and array.dtype is edge[3]:
+            _run_backward([edge], [wrap(array)], keep, False)
+            return
+    backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
+
+
 def _run_backward(
-    roots: tuple[Tensor, ...],
     starts: list[Any],
     upstream: list[Tensor],
     keep: bool,
     create_graph: bool,
-    requested: tuple[Tensor, ...] | None,
+    roots: tuple[Tensor, ...] = (),
+    requested: tuple[Tensor, ...] | None = None,
 ) -> None:
     """Run the sweep of `backward` and deliver its gradients."""
     entries: Collection[Entry]
@@ -301,7 +325,9 @@ def _sweep(
         grads = ()
     mode = thread.mode
     rules, watch = mode.rules, mode.watch
-    previous = mode.enabled, watch, rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending
+    interpreter = mode.interpreter
+    previous = mode.enabled, mode.sweeping, mode.retain_graph, mode.pending
+    unusual = None if rules is watch is interpreter is None else (rules, watch, interpreter)
     inspect = None if watch is None else getattr(watch, "after_backward", None)  # anomaly detection
     quiet = _NONE  # nodes whose hooks the enclosing sweep runs
     enclosing: Region | None = None  # the region whose rule does not run in this sweep
@@ -316,7 +342,8 @@ def _sweep(
     if identity:
         gate.enter(identity)
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
-    mode.rules, mode.interpreter, mode.watch = rules, None, None
+    if unusual is not None:
+        mode.rules, mode.watch, mode.interpreter = rules, None, None
     mode.enabled, mode.sweeping, mode.retain_graph, mode.pending = create_graph, not create_graph, keep, ()
     try:
         while True:
@@ -396,7 +423,11 @@ def _sweep(
                     if node.function._user_defined:
                         grads = _run_user_defined(node, entry[1:])
                     else:
-                        grads = node.function.backward(node, entry[1])
+                        run = node.function.backward
+                        direct = direct_backwards.get(run)
+                        grads = NotImplemented if direct is None else direct(node, entry[1])
+                        if grads is NotImplemented:
+                            grads = run(node, entry[1])
                 elif (
                     (region := node.region) is not None
                     and region is not enclosing
@@ -471,15 +502,17 @@ def _sweep(
         elif registered.leaves and inner is None:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending = (
-            previous
-        )
+        mode.enabled, mode.sweeping, mode.retain_graph, mode.pending = previous
+        if unusual is not None:
+            mode.rules, mode.watch, mode.interpreter = unusual
         if identity:
             gate.active.remove(identity)
     return [*leaves.values(), *retained.values()] if retained else leaves.values(), captured
 
 
 _NONE: Set[int] = frozenset()
+# built-in forms of backwards, which return NotImplemented where the backward itself must run; see ops/direct.py
+direct_backwards: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def _pop_region(region: Region, entry: list[Any], pending: dict[int, list[Any]], heap: list[int]) -> list[list[Any]]:

@@ -7,31 +7,18 @@ checkers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from .backward_pass import backward
+from .backward_pass import backward_of_one
 from .function import as_intermediate, as_saved
 from .hooks import register_hook, register_post_accumulate_grad_hook
 from .tensor import Tensor
 from .views import rebase
 
-
-def _backward(
-    self: Tensor,
-    gradient: Tensor | None = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Tensor | Sequence[Tensor] | None = None,
-) -> None:
-    """Deliver the gradient of this tensor to the leaves of its graph; see `engine.backward_pass.backward`."""
-    backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
-
-
-_backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"  # the names that help and tracebacks show
+backward_of_one.__name__, backward_of_one.__qualname__ = "backward", "Tensor.backward"  # as help and tracebacks show it
 
 METHODS: dict[str, Any] = {
-    "backward": _backward,
+    "backward": backward_of_one,
     "register_hook": register_hook,
     "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
     "_as_intermediate": as_intermediate,

@@ -49,6 +49,7 @@ class Node:
         "outputs",
         "call_site",
         "saved",
+        "template",
     )
     retained: Retained = ()
     hooks: Hooks = ()
@@ -65,6 +66,7 @@ class Node:
     call_site: CallSite  # the user's line; set if anything was saved
     # The arguments of `save_for_backward`. Once forward has returned: a list of saved items, FREED, or a Deferred.
     saved: Any
+    template: Any  # set if machine code made the node: nodes with the same one have the same layouts and options
 
     def save_for_backward(self, *tensors: Tensor | ndarray | None) -> None:
         """Keep inputs, outputs or constants for backward; call once, in forward or setup_context.

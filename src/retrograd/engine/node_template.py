@@ -6,13 +6,13 @@ differ. See machine/operation.py of the compiled kernels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..specs.geometry import AdaptiveWindow, Window
-from .node import Node, SavedOutput
+from .node import Node, SavedOutput, saved_output
 from .tensor import Tensor
 
 _MOST_NODES, _MOST_ENDS = 8, 32
@@ -141,6 +141,24 @@ def template_of(results: Sequence[Tensor], given: Sequence[Tensor]) -> Template 
     if None in nodes:
         return None
     return Template([each for each in nodes if each is not None], maker.results, maker.arrays)
+
+
+def node_like(node: Node, next_saved: Callable[[], Any]) -> Node:
+    """Return a copy of a node for a backward that is not recorded; it has saved the next Tensors, or Nones."""
+    made = Node()
+    for name in (*_SLOTS, "edges", "order"):
+        setattr(made, name, getattr(node, name))
+    vars(made).update(vars(node))
+    made.saved = []
+    for item in node.saved:
+        tensor = next_saved()
+        if type(item) is tuple:
+            made.saved.append((tensor, tensor.array))
+        elif isinstance(item, SavedOutput):
+            made.saved.append(saved_output(tensor.array, item.index))
+        else:
+            made.saved.append(None if tensor is None else tensor.array)
+    return made
 
 
 def _is_constant(value: Any) -> bool:

@@ -7,15 +7,17 @@ NotImplemented. Unusual settings and unknown layouts are such cases; see ``machi
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from types import CellType
 from typing import Any
 
 from ..arrays import host
 from ..engine.aliasing import clock, next_order
+from ..engine.backward_pass import direct_backwards
 from ..engine.call_site import user_call_site
 from ..engine.grad_mode import thread
 from ..engine.node import Node, SavedOutput
-from ..engine.node_template import is_same_graph, template_of
+from ..engine.node_template import Template, is_same_graph, node_like, template_of
 from ..engine.operator import interpreters
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import prepared_operator
@@ -50,18 +52,28 @@ class _Waiting:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls += 1
         if self.calls == _FIRST:
-            flags = dict.fromkeys(("interpreter", "rules", "watch"))
-            fields = {
-                **dict.fromkeys(("_edge", "_grad", "_view", "_views")),
-                "_grad_req": "add",
-                "_requires_grad": False,
-            }
-            engine = interpreters, thread, {**flags, "exact": False, "inference": False}, Tensor, parameter[-1], fields
-            recording = Node, SavedOutput, next_order, user_call_site, template_of, is_same_graph
-            made = prepared_operator(self.function, (*engine, wrap, host.listeners, clock, recording)) or _never
+            made = prepared_operator(self.function, _engine()) or _never
             for cell in self.cells:
                 cell.cell_contents = made
         return NotImplemented
+
+
+def _engine() -> tuple[Any, ...]:
+    flags = dict.fromkeys(("interpreter", "rules", "watch"))
+    fields = {**dict.fromkeys(("_edge", "_grad", "_view", "_views")), "_grad_req": "add", "_requires_grad": False}
+    recording = Node, SavedOutput, next_order, user_call_site, _template, is_same_graph, node_like
+    engine = interpreters, thread, {**flags, "exact": False, "inference": False}, Tensor, parameter[-1], fields
+    return *engine, wrap, host.listeners, clock, recording
+
+
+def _template(results: Sequence[Tensor], given: Sequence[Tensor]) -> Template | None:
+    """Return the template of some nodes, whose backwards get direct forms as well."""
+    found = template_of(results, given)
+    for node in () if found is None else found.nodes:
+        backward = node.slots["function"].backward
+        if node.saved and backward not in direct_backwards and node.slots["outputs"] is None:
+            direct_backwards[backward] = prepared_operator(backward, _engine()) or _never
+    return found
 
 
 def _never(*args: Any, **kwargs: Any) -> Any:

@@ -20,12 +20,13 @@ from ....specs.array_spec import mapped
 from .launch import Launch, built_in, pool
 from .plan import plan_of_call
 from .plan_tracing import Place, PlanError, planner
-from .prepared import Argument, FromPlans
+from .prepared import Argument, FromPlans, Mark
 
 _CALLS = (
     11 + 512 * 4 + 1
 )  # word with the unknown calls that are still looked at; this and the next three as in prepared_jit.py
 _MOST_ARGUMENTS, _STRUCTURE = 8, 67
+_PLAIN, _EMPTY = -1, -2
 _EDGES = {"argument": 1, "end": 2}
 _ITEMS = {"object": 0, "argument": 1, "output": 2, "given": 3, "array": 4, "tensor": 5, "number": 6}
 _MOST_UNKNOWN, _MORE = 400, 100  # such calls at first, and more for each that was prepared
@@ -34,9 +35,10 @@ _MOST_UNKNOWN, _MORE = 400, 100  # such calls at first, and more for each that w
 class Recording(NamedTuple):
     """What machine code needs to record a call, and Python to know how.
 
-    node, output: types with the slots ``edges``, ``order``, ``call_site`` and ``saved``, and ``array`` and ``index``.
-    next_order, call_site: functions without arguments. template(results, given): see ``engine.node_template``.
-    is_same(one, other): whether two tensors have the same history.
+    node, output: types with the slots ``edges``, ``order``, ``call_site``, ``saved`` and ``template``, and with
+    ``array`` and ``index``. next_order, call_site: functions without arguments. template(results, given): see
+    ``engine.node_template``. is_same(one, other): whether two tensors have the same history. node_like(node,
+    next_saved): a copy of a node with other saved tensors.
     """
 
     node: Any
@@ -45,6 +47,7 @@ class Recording(NamedTuple):
     call_site: Callable[[], Any]
     template: Callable[..., Any]
     is_same: Callable[[Any, Any], bool]
+    node_like: Callable[[Any, Callable[[], Any]], Any]
 
 
 class Engine(NamedTuple):
@@ -107,6 +110,8 @@ class Operation(FromPlans):
             slot_of(type(mode), "site"),
             *[slot_of(recording.node, name) for name in ("edges", "order", "call_site", "saved")],
             *[slot_of(recording.output, name) for name in ("array", "index")],
+            *(slot_of(recording.node, "template"), slot_of(type(mode), "retain_graph")),
+            *(id(engine.clock), slot_of(type(engine.clock), "latest")),
             *[word for pair in slots for word in pair],
         ]
 
@@ -115,26 +120,26 @@ class Operation(FromPlans):
 
     def _learn(self, *args: Any, **kwargs: Any) -> Any:
         """Prepare a call with unknown layouts or options if it is the usual one."""
-        names, values = (*kwargs,), [*map(self._arrays, (*args, *kwargs.values()))]
+        names, values = (*kwargs,), [*map(self._arrays, map(self._with_arrays, (*args, *kwargs.values())))]
         if len(values) + len(names) > _MOST_ARGUMENTS:
             return NotImplemented
         enabled: bool = self._engine.thread.mode.enabled
         structure, leaves, needs = int(enabled), list[Any](), list[bool]()
-        for value in (*args, *kwargs.values()):
+        for value in map(self._with_arrays, (*args, *kwargs.values())):
             is_list = type(value) is list
             several = is_list or type(value) is tuple
             structure = (structure * _STRUCTURE + (len(value) + 2 if several else 1)) * 2 + is_list
             for each in value if several else (value,):
                 leaves.append(self._arrays(each))
-                if isinstance(each, self._engine.tensor):
-                    needs.append(enabled and each._requires_grad)
+                if isinstance(each, (self._engine.tensor, np.ndarray)):
+                    needs.append(enabled and getattr(each, "_requires_grad", False))
                     leaves += [NotImplemented] * needs[-1]
         leaves += names
         structure = structure * _STRUCTURE + len(names)
         if not self.is_usual(leaves, structure):
             return NotImplemented
         try:
-            plan, template = self._plan(values, names, needs)
+            plan, template = self._plan(args, values, names, needs)
         except Exception:  # the operator itself will raise the error, if it is one
             plan = template = None
         if plan is None or plan.results is None or not self._remember(plan, template, leaves, structure):
@@ -156,7 +161,15 @@ class Operation(FromPlans):
             return type(value)([*map(self._arrays, value)])
         return value.array if isinstance(value, self._engine.tensor) else value
 
-    def _plan(self, values: list[Any], names: tuple[str, ...], needs: list[bool]) -> tuple[Any, Any]:
+    def _with_arrays(self, value: Any) -> Any:
+        """An argument; for a node, what its backward depends on, as a list."""
+        if type(value) is not self._engine.recording.node:
+            return value
+        return [value.template, self._engine.thread.mode.retain_graph, *map(_saved_array, value.saved)]
+
+    def _plan(
+        self, args: tuple[Any, ...], values: list[Any], names: tuple[str, ...], needs: list[bool]
+    ) -> tuple[Any, Any]:
         """The plan of the operator for arguments in which arrays stand for tensors, and the template of its nodes.
 
         needs: for each tensor, whether it requires a gradient. The results of the plan are followed by the arrays that
@@ -176,12 +189,15 @@ class Operation(FromPlans):
                 return tensors[-1]
 
             wrapped = mapped(given, tensor)
+            if args and type(args[0]) is engine.recording.node:
+                saved = iter(wrapped[0][2:])
+                wrapped = (engine.recording.node_like(args[0], lambda: next(saved)), *wrapped[1:])
             results = self._function(*wrapped[:count], **dict(zip(names, wrapped[count:], strict=True)))
             if engine.clock.latest != latest:
                 raise PlanError("a tensor is changed in place")
             found = mapped(results, self._arrays)
             several = results if self._is_container(type(results)) else (results,)
-            if not any(each._requires_grad for each in several):
+            if not any(each is not None and each._requires_grad for each in several):
                 return found
             template = engine.recording.template(several, tensors)
             if template is None:
@@ -198,7 +214,12 @@ class Operation(FromPlans):
 
     def _remember(self, plan: Any, template: Any, leaves: list[Any], structure: int) -> bool:
         if template is None:
-            return self.remember_plan(plan, leaves, structure)
+            results = plan.results
+            if type(results) is not tuple or None not in results:
+                return self.remember_plan(plan, leaves, structure)
+            ends = [_EMPTY if each is None else _PLAIN for each in results]
+            plan = plan._replace(results=tuple([each for each in results if each is not None]))
+            return self.remember_plan(plan, leaves, structure, lambda *_: ([len(ends), 0, 0, *ends], None))
         results, saved = plan.results
         given = [at for at, value in enumerate(leaves) if isinstance(value, np.ndarray)]
 
@@ -236,7 +257,8 @@ class Operation(FromPlans):
         words += template.results
         for node in template.nodes:
             saved = node.saved or []
-            slots = [(slot_of(self._engine.recording.node, name), address(each)) for name, each in node.slots.items()]
+            constants = {**node.slots, "template": Mark()}
+            slots = [(slot_of(self._engine.recording.node, name), address(each)) for name, each in constants.items()]
             edges = [(0, 0) if each is None else (_EDGES[each[0]], each[1]) for each in node.edges]
             edges = [(kind, given[place]) if kind == _EDGES["argument"] else (kind, place) for kind, place in edges]
             attributes = [(address(sys.intern(name)), address(each)) for name, each in node.attributes.items()]
@@ -249,13 +271,18 @@ class Operation(FromPlans):
 
     def _is_same(self, expected: Any, found: Any) -> bool:
         """Whether results have the same types, layouts, bits and histories."""
-        if type(expected) is not type(found):
-            return False
+        if type(expected) is not type(found) or expected is None:
+            return expected is found
         if isinstance(expected, tuple):
             return len(expected) == len(found) and all(map(self._is_same, expected, found))
         a, b = expected.array, found.array
         same = (a.shape, _steps(a), a.dtype, a.tobytes()) == (b.shape, _steps(b), b.dtype, b.tobytes())
         return same and self._engine.recording.is_same(expected, found)
+
+
+def _saved_array(item: Any) -> Any:
+    """The array of a saved item, or None."""
+    return item[1] if type(item) is tuple else getattr(item, "array", item)
 
 
 def _refuse(why: str, decision: Any) -> None:

@@ -20,6 +20,11 @@ from ....specs.recurrence import Recurrence
 from . import numpy_abi
 from .launch import Launch, Native, built_in, forever, loading, natives, pool, ready
 
+
+class Mark:
+    """Identifies nodes that one template has made, which have the same layouts and options."""
+
+
 _TABLE, _PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 11, 512, 4, -1, 9, 67  # as in prepared_jit.py
 _CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)  # these, too
 _MOST_PARAMETERS = 64
@@ -31,7 +36,7 @@ _MOST_ARGUMENTS = 10  # whose structure fits 64 bits
 _BY_VALUE = frozenset({bool, int, float, str, type(None)})  # types of options that machine code compares exactly
 _BY_IDENTITY = frozenset(  # and those of which equal ones are usually the same object
     {
-        *(Window, AdaptiveWindow, Options, Recurrence, type(NotImplemented)),
+        *(Window, AdaptiveWindow, Options, Recurrence, Mark, type(NotImplemented)),
         *[type(np.dtype(char)) for char in "?bBhilefd"],
     }
 )

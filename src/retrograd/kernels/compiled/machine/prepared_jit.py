@@ -75,12 +75,18 @@ OPERATION_TRUE, OPERATION_ADD, OPERATION_NODE, OPERATION_OUTPUT, OPERATION_ORDER
 OPERATION_EDGE, OPERATION_REQUEST, OPERATION_SITE, NODE_EDGES, NODE_ORDER, NODE_SITE, NODE_SAVED = range(
     OPERATION_MISS + 21, OPERATION_MISS + 28
 )
-OUTPUT_ARRAY, OUTPUT_INDEX, OPERATION_SLOTS = range(OPERATION_MISS + 28, OPERATION_MISS + 31)
-# words of a graph: how many tensors are returned, nodes, and ends (an end is a result of a node, whose edge is made
-# once); for each of these tensors its end, or -1. Then come the nodes, each with its numbers of constants, edges, saved
-# items (-1: a constant), attributes and ends, and whether it has a call site; then the constants (slot, object), edges
-# (kind, place), saved items (kind, place, index or end), attributes (name, object) and ends (index, shape, dtype).
+OUTPUT_ARRAY, OUTPUT_INDEX = OPERATION_MISS + 28, OPERATION_MISS + 29
+# and what a backward needs: slots of a node and of the mode, the object with the number of the latest change, its slot
+NODE_TEMPLATE, OPERATION_RETAIN, OPERATION_CLOCK, CLOCK_LATEST, OPERATION_SLOTS = range(
+    OPERATION_MISS + 30, OPERATION_MISS + 35
+)
+# words of a graph: how many results are returned, nodes, and ends (an end is a result of a node, whose edge is made
+# once); for each of these results its end, PLAIN, or EMPTY for None. Then come the nodes, each with its numbers of
+# constants, edges, saved items (-1: a constant), attributes and ends, and whether it has a call site; then the
+# constants (slot, object), edges (kind, place), saved items (kind, place, index or end), attributes (name, object) and
+# ends (index, shape, dtype).
 GRAPH_RETURNED, GRAPH_NODES, GRAPH_ENDS, GRAPH_RESULTS = range(4)
+PLAIN, EMPTY = -1, -2
 EDGE_NONE, EDGE_OF_ARGUMENT, EDGE_OF_END = range(3)
 # a saved item: an object, an argument with its array, a result, the array of an argument, one that the entry makes, or
 # a tensor around one, and a tensor around a constant array
@@ -512,24 +518,28 @@ def _record(function: int, graph: int, mode: int, flat: int, tensors: int, edges
 @helper
 def _tensors(function: int, made: int, results: int, container: int, graph: int, ends: int) -> int:
     """The results of an operation as tensors."""
+    found, used, done = new_record(), 0, True
     for place in range(results):
-        tensor = _new_tensor(function, word(made, place))
-        if tensor == 0:
-            _drop_all(made, 0, place)
-            _drop_all(made, place + 1, results)
-            return 0
-        if graph != 0 and word(graph, GRAPH_RESULTS + place) >= 0:
-            _connect(function, tensor, word(ends, word(graph, GRAPH_RESULTS + place)))
-        set_word(made, place, tensor)
-    if container == 0:
-        return word(made, 0)
+        end = PLAIN if graph == 0 else word(graph, GRAPH_RESULTS + place)
+        if end == EMPTY:
+            _take(word(function, PREPARED_NONE))
+            set_word(found, place, word(function, PREPARED_NONE))
+            continue
+        tensor = _new_tensor(function, word(made, used))
+        used += 1
+        done = done and tensor != 0
+        if end >= 0 and tensor != 0:
+            _connect(function, tensor, word(ends, end))
+        set_word(found, place, tensor)
+    if done and container == 0:
+        return word(found, 0)
     is_plain = container == word(function, PREPARED_TUPLE)
-    several = _new_tuple(results) if is_plain else _allocate(container, results)
+    several = 0 if not done else _new_tuple(results) if is_plain else _allocate(container, results)
     if several == 0:
-        _drop_all(made, 0, results)
+        _drop_all(found, 0, results)
         return 0
     for place in range(results):
-        _set_item(several, place, word(made, place))
+        _set_item(several, place, word(found, place))
     return several
 
 
@@ -537,23 +547,61 @@ def _tensors(function: int, made: int, results: int, container: int, graph: int,
 def _with_graph(function: int, entry: int, mode: int, flat: int, tensors: int, edges: int, made: int) -> int:
     """The results of a recorded call, with the nodes that it makes."""
     graph, ends = entry + 8 * word(entry, ENTRY_GRAPH), new_record()
-    kept, returned, result = word(entry, ENTRY_RESULTS), word(graph, GRAPH_RETURNED), 0
+    results, returned, result = word(graph, GRAPH_RETURNED), 0, 0
+    for place in range(results):
+        returned += word(graph, GRAPH_RESULTS + place) != EMPTY
     done = _record(function, graph, mode, flat, tensors, edges, made, ends)
-    _drop_all(made, returned, kept)
+    _drop_all(made, returned, word(entry, ENTRY_RESULTS))
     if done:
-        result = _tensors(function, made, returned, word(entry, ENTRY_CONTAINER), graph, ends)
+        result = _tensors(function, made, results, word(entry, ENTRY_CONTAINER), graph, ends)
     else:
         _drop_all(made, 0, returned)
     _drop_all(ends, 0, word(graph, GRAPH_ENDS))
     return result
 
 
+@helper
+def _saved_array(function: int, item: int) -> int:
+    """The array of a saved item, or None; 0 for anything else."""
+    kind = word(item, TYPE)
+    if kind == word(function, PREPARED_TUPLE):
+        item = _item(item, 1)
+    elif kind == word(function, OPERATION_OUTPUT):
+        item = word(item, word(function, OUTPUT_ARRAY))
+    known = item == word(function, PREPARED_NONE) or word(item, TYPE) == word(function, PREPARED_TYPE)
+    return item if known else 0
+
+
+@helper
+def _leaves_of_node(function: int, node: int, mode: int, flat: int, tensors: int) -> int:
+    """Put what a backward depends on first among the leaves; how many there are, or 0 where it runs in Python."""
+    template, saved = word(node, word(function, NODE_TEMPLATE)), word(node, word(function, NODE_SAVED))
+    if template == 0 or saved == 0 or word(saved, TYPE) != word(function, OPERATION_LIST):
+        return 0
+    latest = word(word(function, OPERATION_CLOCK), word(function, CLOCK_LATEST))
+    if _to_int(word(node, word(function, NODE_ORDER))) > _to_int(latest):  # something has been changed in place since
+        return 0
+    set_word(flat, 0, template)
+    set_word(flat, 1, word(mode, word(function, OPERATION_RETAIN)))
+    count = _length_of_list(saved) + 2
+    if 2 * count > PARAMETERS:
+        return 0
+    for place in range(count):
+        set_word(tensors, place, 0)
+    for place in range(count - 2):
+        array = _saved_array(function, _item_of_list(saved, place))
+        if array == 0:
+            return 0
+        set_word(flat, place + 2, array)
+    return count
+
+
 def operation(owner: int, arguments: int, count: int, names: int) -> int:
     """The built-in function (METH_FASTCALL and METH_KEYWORDS) of an operator; it records what the operator records.
 
-    It takes tensors, options, and tuples and lists of these. In every setting that is not usual, and for objects of
-    other types, it returns NotImplemented: the caller then calls the operator itself. So it does for unknown layouts or
-    options, after it has passed them on to ``other``.
+    It takes tensors, options, and tuples and lists of these; a backward takes a node and a gradient. In every setting
+    that is not usual, and for objects of other types, it returns NotImplemented: the caller then calls the operator
+    itself. So it does for unknown layouts or options, after it has passed them on to ``other``.
     """
     function = _to_int(owner)
     mode = _mode_of_call(function)
@@ -574,6 +622,12 @@ def operation(owner: int, arguments: int, count: int, names: int) -> int:
             length = _length_of_list(x)
         elif kind == word(function, PREPARED_TUPLE):
             length = _length(x)
+        elif kind == word(function, OPERATION_NODE):
+            leaves = 0 if enabled or slot != 0 else _leaves_of_node(function, x, mode, flat, tensors)
+            if leaves == 0:
+                return _miss(function)
+            structure = (structure * STRUCTURE + leaves + 2) * 2 + 1  # as for a list
+            continue
         structure = (structure * STRUCTURE + length + 2) * 2 + is_list
         if leaves + named + 2 * max(length, 1) > PARAMETERS or length >= STRUCTURE - 2:
             return _miss(function)
