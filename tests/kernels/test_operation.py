@@ -19,6 +19,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import Tensor, nn, tensor
+from retrograd.engine.backward_pass import direct_backwards
 from retrograd.engine.node import Node
 from retrograd.engine.operator import Interpreter
 from retrograd.kernel_set import instead, kernels, use_kernels
@@ -304,6 +305,44 @@ def test_graphs_notice_changes_in_place_and_unusual_tensors() -> None:
         half = w / 2.0
     with pytest.raises(RuntimeError, match="read-only"):
         half.grad_fn.saved_tensors[1].add_(1.0)  # type: ignore[union-attr]
+
+
+def test_backwards_run_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the bits of the backward itself, which runs where the direct form does not know what to do."""
+    x, layer, g = random(2, 4).requires_grad_(), nn.Linear(4, 3), random(2, 3, seed=1)
+    leaves = [x, layer.weight, layer.bias]
+    counts = {True: 0, False: 0}
+
+    def counted(direct: Callable[..., Any]) -> Callable[..., Any]:
+        def run(node: Any, gradient: Any) -> Any:
+            found = direct(node, gradient)
+            counts[found is NotImplemented] += 1
+            return found
+
+        return run
+
+    def step(retain_graph: bool | None = None) -> list[bytes]:
+        for each in leaves:
+            each.grad = None
+        y = layer(x)
+        y.backward(g, retain_graph)
+        if retain_graph:
+            y.backward(g)
+        with pytest.raises(RuntimeError, match="were freed"):
+            y.backward(g)
+        return [each.grad.array.tobytes() for each in leaves]
+
+    expected = itself(step), itself(functools.partial(step, True))
+    for _ in range(CALLS + 9):
+        assert (step(), step(True)) == expected
+    for run, direct in [*direct_backwards.items()]:
+        monkeypatch.setitem(direct_backwards, run, counted(direct))
+    assert step() == expected[0] and counts == {True: 1, False: 1}  # the other call is the one that raises
+    y = layer(x)
+    function: Any = y.grad_fn.function  # type: ignore[union-attr]
+    monkeypatch.setattr(function, "backward", staticmethod(lambda ctx, g: (g * 0 @ layer.weight, None, None)))
+    y.backward(g)
+    assert counts == {True: 1, False: 1} and x.grad.array.tobytes() == expected[0][0]  # type: ignore[union-attr]
 
 
 def test_graphs_are_freed() -> None:

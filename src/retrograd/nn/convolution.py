@@ -189,18 +189,11 @@ class _Conv(_Convolution):
 
     def _convolved(self, x: Tensor, w: Tensor, b: Tensor | None, *, groups: int = 0) -> Tensor:
         """Apply the operator; ``groups=0`` means the layer's own."""
-        return self.run(
-            x,
-            w,
-            b,
-            self.stride,
-            self.padding,
-            self.dilation,
-            groups or self.groups,
-            padding_mode=self.padding_mode,
-            algorithm=self.algorithm,
-            workspace=self.workspace,
-        )
+        given = x, w, b, self.stride, self.padding, self.dilation, groups or self.groups
+        if self.padding_mode == "zeros" and self.algorithm == "auto" and self.workspace is None:
+            return self.run(*given)  # its direct form takes no more arguments
+        named = {"padding_mode": self.padding_mode, "algorithm": self.algorithm, "workspace": self.workspace}
+        return self.run(*given, **named)
 
 
 class _ConvTranspose(_Convolution):

@@ -161,13 +161,13 @@ class OverAxes(Described):
 
     ndim: ClassVar[int]
     operator: ClassVar[str] = ""  # the name of the function in ``nn.functional``
-    run: ClassVar[Callable[..., Any]]  # that function, without the advice on mismatched arguments
+    run: ClassVar[Callable[..., Any]]  # that function
 
     def __init_subclass__(cls, ndim: int = 0, **kwargs: Any) -> None:
         if ndim:
             cls.ndim, cls.operator = ndim, filled(cls.operator, ndim)
             if cls.operator:
-                cls.run = staticmethod(getattr(functional, cls.operator).operator.function)
+                cls.run = staticmethod(getattr(functional, cls.operator))
             cls.__doc__ = _joined(cls.__doc__ or "", filled(cls._general(), ndim))
         super().__init_subclass__(**kwargs)
 
