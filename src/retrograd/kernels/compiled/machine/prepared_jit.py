@@ -47,7 +47,7 @@ PLACES, WAYS = 512, 4
 # or, with two tasks, at int64 integers: their place, number, and smallest and largest value, with the same consequence.
 ENTRY_OWNER, ENTRY_GIVEN, ENTRY_STRUCTURE, ENTRY_MADE, ENTRY_RESULTS, ENTRY_LAUNCHES, ENTRY_BEGIN = range(7)
 ENTRY_CONTAINER, ENTRY_GRAPH, ENTRY_PROTOTYPES = 7, 8, 9
-OPTION = -1
+OPTION, PLAIN, EMPTY = -1, -1, -2
 UNFIT = 2  # a number that must be finite is not
 # which arguments are tuples, as a number to this base: 1 for an object, 2 and the length for a tuple
 STRUCTURE = 67
@@ -86,7 +86,6 @@ NODE_TEMPLATE, OPERATION_RETAIN, OPERATION_CLOCK, CLOCK_LATEST, OPERATION_SLOTS 
 # constants (slot, object), edges (kind, place), saved items (kind, place, index or end), attributes (name, object) and
 # ends (index, shape, dtype).
 GRAPH_RETURNED, GRAPH_NODES, GRAPH_ENDS, GRAPH_RESULTS = range(4)
-PLAIN, EMPTY = -1, -2
 EDGE_NONE, EDGE_OF_ARGUMENT, EDGE_OF_END = range(3)
 # a saved item: an object, an argument with its array, a result, the array of an argument, one that the entry makes, or
 # a tensor around one, and a tensor around a constant array
@@ -365,10 +364,8 @@ def _new_tensor(function: int, array: int) -> int:
 @helper
 def _is_usual(function: int, x: int) -> bool:
     """Whether a tensor is the result of a node, or has the usual grad_req."""
-    edge = word(x, word(function, OPERATION_EDGE))
-    if edge == word(function, PREPARED_NONE):
-        return word(x, word(function, OPERATION_REQUEST)) == word(function, OPERATION_ADD)
-    return edge != 0
+    edge, request = word(x, word(function, OPERATION_EDGE)), word(x, word(function, OPERATION_REQUEST))
+    return request == word(function, OPERATION_ADD) if edge == word(function, PREPARED_NONE) else edge != 0
 
 
 @helper
@@ -381,7 +378,7 @@ def _fill(thing: int, slot: int, value: int) -> None:
 
 
 @helper
-def _pair(function: int, tensor: int, array: int) -> int:
+def _pair(tensor: int, array: int) -> int:
     """A tensor and its array as a tuple; 0 with an exception set."""
     pair = _new_tuple(2)
     if pair == 0 or tensor == 0:
@@ -406,7 +403,7 @@ def _saved_item(function: int, item: int, flat: int, tensors: int, made: int, en
     """What a node saves, as a new reference; 0 with an exception set."""
     kind, value = word(item, 0), word(item, 1)
     if kind == SAVED_ARGUMENT:
-        return _pair(function, word(tensors, value), word(flat, value))
+        return _pair(word(tensors, value), word(flat, value))
     if kind == SAVED_OUTPUT:
         output = _allocate(word(function, OPERATION_OUTPUT), 0)
         if output != 0:
@@ -419,7 +416,7 @@ def _saved_item(function: int, item: int, flat: int, tensors: int, made: int, en
         tensor = _new_tensor(function, array)
         if tensor != 0 and word(item, 2) >= 0:
             _connect(function, tensor, word(ends, word(item, 2)))
-        pair = _pair(function, tensor, array)
+        pair = _pair(tensor, array)
         _drop(tensor)
         return pair
     if kind != SAVED_OBJECT:
@@ -444,9 +441,8 @@ def _new_edges(function: int, at: int, count: int, edges: int, ends: int) -> int
     found = _new_tuple(count)
     for place in range(count if found != 0 else 0):
         kind, value = word(at, 2 * place), word(at, 2 * place + 1)
-        edge = word(function, PREPARED_NONE)
-        if kind != EDGE_NONE:
-            edge = word(edges if kind == EDGE_OF_ARGUMENT else ends, value)
+        holder = edges if kind == EDGE_OF_ARGUMENT else ends
+        edge = word(function, PREPARED_NONE) if kind == EDGE_NONE else word(holder, value)
         _take(edge)
         _set_item(found, place, edge)
     return found
@@ -459,14 +455,8 @@ def _record(function: int, graph: int, mode: int, flat: int, tensors: int, edges
     for place in range(word(graph, GRAPH_ENDS)):
         set_word(ends, place, 0)
     for _ in range(word(graph, GRAPH_NODES)):
-        constants, degree, saved, attributes, results = (
-            word(at, 0),
-            word(at, 1),
-            word(at, 2),
-            word(at, 3),
-            word(at, 4),
-        )
-        has_line = word(at, 5)
+        constants, degree, saved = word(at, 0), word(at, 1), word(at, 2)
+        attributes, results, has_line = word(at, 3), word(at, 4), word(at, 5)
         at += 48
         node = _allocate(word(function, OPERATION_NODE), 0) if done else 0
         done = node != 0
@@ -568,8 +558,7 @@ def _saved_array(function: int, item: int) -> int:
         item = _item(item, 1)
     elif kind == word(function, OPERATION_OUTPUT):
         item = word(item, word(function, OUTPUT_ARRAY))
-    known = item == word(function, PREPARED_NONE) or word(item, TYPE) == word(function, PREPARED_TYPE)
-    return item if known else 0
+    return item if item == word(function, PREPARED_NONE) or word(item, TYPE) == word(function, PREPARED_TYPE) else 0
 
 
 @helper
@@ -607,7 +596,8 @@ def operation(owner: int, arguments: int, count: int, names: int) -> int:
     mode = _mode_of_call(function)
     if mode <= 0:
         return _miss(function) if mode < 0 else 0
-    enabled = word(mode, word(function, OPERATION_ENABLED)) != word(function, OPERATION_FALSE)
+    requires, no = word(function, OPERATION_REQUIRES), word(function, OPERATION_FALSE)
+    enabled = word(mode, word(function, OPERATION_ENABLED)) != no
     named = 0 if names == 0 else _length(names)
     if count + named > MOST_ARGUMENTS:
         return _miss(function)
@@ -637,13 +627,10 @@ def operation(owner: int, arguments: int, count: int, names: int) -> int:
             if leaf == 0:
                 return _miss(function)
             set_word(flat, leaves, leaf)
-            set_word(tensors, leaves, 0 if leaf == value else value)
+            is_tensor = leaf != value
+            set_word(tensors, leaves, value if is_tensor else 0)
             leaves += 1
-            if (
-                enabled
-                and leaf != value
-                and word(value, word(function, OPERATION_REQUIRES)) != word(function, OPERATION_FALSE)
-            ):
+            if is_tensor and enabled and word(value, requires) != no:
                 recorded = True
                 set_word(flat, leaves, word(function, OPERATION_MISS))  # marks a tensor that requires a gradient
                 set_word(tensors, leaves, 0)
