@@ -7,17 +7,17 @@ differ. See machine/operation.py of the compiled kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..specs.geometry import AdaptiveWindow, Window
 from .node import Node, SavedOutput, saved_output
 from .tensor import Tensor
 
 _MOST_NODES, _MOST_ENDS = 8, 32
 _SLOTS = ("function", "needs_input_grad", "outputs")  # of a node; the others differ, or are made from templates
-_CONSTANTS = frozenset({bool, int, float, str, type(None), Window, AdaptiveWindow, *map(type, map(np.dtype, "fdlbB?"))})
+_CONSTANTS = frozenset({bool, int, float, str, type(None), *map(type, map(np.dtype, "fdlbB?"))})
 
 
 class NodeTemplate(NamedTuple):
@@ -162,7 +162,11 @@ def node_like(node: Node, next_saved: Callable[[], Any]) -> Node:
 
 
 def _is_constant(value: Any) -> bool:
-    return all(map(_is_constant, value)) if isinstance(value, tuple) else type(value) in _CONSTANTS
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    if getattr(getattr(value, "__dataclass_params__", None), "frozen", False):  # such as the window of a convolution
+        return all(_is_constant(getattr(value, each.name)) for each in fields(value))
+    return type(value) in _CONSTANTS
 
 
 # ---- Comparison of two calls -----------------------------------------------------------------------------------------
