@@ -265,6 +265,7 @@ _KERNELS = (
     "convolution.direct.gather",
     "convolution.direct.weight_grad",
     "convolution.direct.add_partials",
+    "convolution.fold.input_grad",  # of the digits, without AVX-512
     "convolution.narrow.conv",
     "convolution.rowwise.conv",
     "convolution.winograd.gather",
