@@ -389,7 +389,8 @@ MOST_PARTS = 8
 _PARTIALS = 448 << 10  # bytes of partial sums besides two
 _WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that pay for reading a byte of x or g; no bound
 _FAR, _FAR_WORK = 6 << 20, 16  # bytes of x and g that leave L2 and L3; multiply-adds that pay for prefetching a byte
-_NEAR = 16 << 10  # bytes of a panel of g that stay in L1 while all tiles read them
+# bytes of a panel of g that stay in L1, beside rows of x, while all tiles read them; with AVX2, L1 may have only 32 KB
+_NEAR = 16 << 10 if registers() == 32 else 8 << 10
 # cycles of a tile of a line besides its terms; of a panel of it; for the launch that transposes sums
 _SUM_LINE, _SUM_PANEL, _TURNING = 20, 6, 6000
 _LEAST_GAIN = 0.1  # of the estimated time, for which rows and columns are swapped
