@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
+from ..machine.dot_jit import dot
 from ..machine.microkernel import MOST_ROWS, PRODUCT
 from ..machine.microkernel_jit import (
     NO_FINISH,
     begin_of_tile,
-    dot,
     finish_line,
     finish_vector,
     multiply_panels,

@@ -208,9 +208,9 @@ def dot(dtype: str, rows: int, columns: int) -> int:
 
     def compile() -> bytes:
         from .compiler import emit
-        from .microkernel_jit import build_dot
+        from .dot_jit import build
 
-        return b"\n" + emit(build_dot(name, dtype, rows, columns), name)
+        return b"\n" + emit(build(name, dtype, rows, columns), name)
 
     return load(name, compile)[0]
 
