@@ -142,7 +142,12 @@ class Operation(FromPlans):
             plan, template = self._plan(args, values, names, needs)
         except Exception:  # the operator itself will raise the error, if it is one
             plan = template = None
-        if plan is None or plan.results is None or not self._remember(plan, template, leaves, structure):
+        try:
+            is_known = plan is not None and plan.results is not None
+            is_known = is_known and self._remember(plan, template, leaves, structure)
+        except PlanError:
+            is_known = False
+        if not is_known:
             self.remember_nothing(leaves, structure)
             return NotImplemented
         expected = self._function(*args, **kwargs)

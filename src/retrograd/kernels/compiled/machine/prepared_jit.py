@@ -64,8 +64,7 @@ OPERATION_CALLS, OPERATION_USUAL, OPERATION_INTERPRETERS, OPERATION_THREAD, OPER
 OPERATION_TENSOR, OPERATION_PARAMETER, OPERATION_LIST, OPERATION_FALSE, OPERATION_ARRAY, OPERATION_REQUIRES = range(
     OPERATION_MISS + 6, OPERATION_MISS + 12
 )
-# the slot that says whether calls are recorded; the number of others that have a usual value, and of those of a new
-# tensor; each with its value
+# the slot that says whether calls are recorded; how many slots of a mode, and of a new tensor, have usual values
 OPERATION_ENABLED, OPERATION_FLAGS, OPERATION_FIELDS = range(OPERATION_MISS + 12, OPERATION_MISS + 15)
 # what a recorded call needs: True, the usual grad_req, the types of nodes and of saved results, the functions that
 # number a node and find the user's line; then slots of a tensor, of the mode, of a node and of a saved result
@@ -568,7 +567,8 @@ def _leaves_of_node(function: int, node: int, mode: int, flat: int, tensors: int
     if template == 0 or saved == 0 or word(saved, TYPE) != word(function, OPERATION_LIST):
         return 0
     latest = word(word(function, OPERATION_CLOCK), word(function, CLOCK_LATEST))
-    if _to_int(word(node, word(function, NODE_ORDER))) > _to_int(latest):  # something has been changed in place since
+    order = word(node, word(function, NODE_ORDER))  # a fraction if its call has run again in place of another
+    if word(order, TYPE) != word(latest, TYPE) or _to_int(order) > _to_int(latest):
         return 0
     set_word(flat, 0, template)
     set_word(flat, 1, word(mode, word(function, OPERATION_RETAIN)))
