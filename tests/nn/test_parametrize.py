@@ -173,6 +173,9 @@ def test_messages() -> None:
     assert type(layer) is nn.Linear and isinstance(layer.weight, nn.Parameter)  # nothing was lost
     with pytest.raises(ValueError, match="weight_norm: Linear has no parameter 'w'"):
         weight_norm(layer, "w")
+    for compute in weight_norm, spectral_norm, parametrizations.weight_norm, parametrizations.spectral_norm:
+        with pytest.raises(ValueError, match=r"Linear has no parameter \[\]"):
+            compute(layer, [])  # type: ignore[arg-type]
     with pytest.raises(IndexError, match="weight_norm: dim=2 is out of range"):
         weight_norm(layer, dim=2)
     with pytest.raises(ValueError, match="spectral_norm: Linear has no parameter 'w'"):

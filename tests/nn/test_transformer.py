@@ -96,6 +96,8 @@ def test_own_stacks() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
+        ({"num_heads": 0}, ValueError, "num_heads=0 must be at least 1"),
+        ({"num_heads": "2"}, TypeError, "num_heads='2' must be an int"),
         ({"num_heads": 3}, ValueError, "embed_dim_to_check=4 must be divisible by num_heads=3"),
         ({"in_proj_weight": None}, TypeError, "in_proj_weight is NoneType, needs a Tensor"),
         ({"in_proj_weight": normal(8, 4)}, ValueError, "in_proj_weight.shape=(8, 4) must have 3 * embed_dim_to_check"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..engine.arguments import format_number, kind_name
 from ..ops.argument_checks import TOO_LONG, as_real
 from .module import Module
 
-__all__ = ["as_epsilon", "as_module", "check_ints"]
+__all__ = ["as_epsilon", "as_module", "check_ints", "check_probabilities"]
 
 
 def check_ints(name: str, least: int = 1, /, **values: Any) -> None:
@@ -20,6 +21,13 @@ def check_ints(name: str, least: int = 1, /, **values: Any) -> None:
             raise ValueError(f"{name}: {argument}={value!r} must be an int of at least {least}")
         if value >= TOO_LONG:
             raise ValueError(f"{name}: {argument}={format_number(value)} is too large for any memory")
+
+
+def check_probabilities(name: str, **values: Any) -> None:
+    """Raise a ValueError unless every value is a number from 0 to 1; ``name`` is the layer's."""
+    for argument, p in values.items():
+        if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= float(p) <= 1:
+            raise ValueError(f"{name}: {argument}={p!r} must be a probability, from 0 to 1")
 
 
 def as_epsilon(name: str, eps: Any) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from ..ops.recurrent.arguments import checked_interval, runs_fused
 from ..ops.shape.join import cat
 from ..ops.shape.shape import reshape, transpose
 from ..specs.recurrence import Recurrence, Weights
-from .arguments import check_ints
+from .arguments import check_ints, check_probabilities
 from .functional.recurrent import Run, run, stack
 from .layer import changed
 from .module import Module
@@ -214,9 +213,9 @@ class RNNBase(Module):
         for units, width in zip(hidden, projected, strict=True):
             if width >= units:
                 raise ValueError(f"{name}: proj_size={proj_size} must be below hidden_size={hidden_size}; 0: none")
-        for label, p in (("dropout", dropout), ("variational_dropout", variational_dropout)):
-            if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
-                raise ValueError(f"{name}: {label}={p!r} must be a probability, from 0 to 1")
+        check_probabilities(
+            name, dropout=dropout, variational_dropout=variational_dropout, recurrent_dropout=recurrent_dropout
+        )
         if dropout and variational_dropout:
             raise ValueError(
                 f"{name}: dropout={dropout} and variational_dropout={variational_dropout} drop the same outputs twice; "

@@ -24,7 +24,7 @@ from ..ops.recurrent.fused import of_stack, stacked
 from ..ops.recurrent.recurrent import recurrent_step
 from ..specs.recurrence import Recurrence, Weights, recurrence
 from . import init
-from .arguments import check_ints
+from .arguments import check_ints, check_probabilities
 from .functional.recurrent import parameter_name
 from .layer import changed
 from .module import Module
@@ -67,6 +67,7 @@ class RNNCellBase(Module):
         super().__init__()
         name = type(self).__name__
         check_ints(name, input_size=input_size, hidden_size=hidden_size)
+        check_probabilities(name, recurrent_dropout=recurrent_dropout)
         check_forget_bias(name, forget_bias, bias)
         self.spec: Recurrence = recurrence(
             name,
@@ -230,6 +231,7 @@ class LSTMCell(RNNCellBase):
         zoneout: float | tuple[float, float] = 0.0,
         recurrent_dropout: float = 0.0,
     ) -> None:
+        check_ints("LSTMCell", 0, proj_size=proj_size)
         super().__init__(
             "lstm",
             input_size,

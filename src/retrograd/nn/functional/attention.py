@@ -16,7 +16,7 @@ from ...engine.arguments import kind_name
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
-from ...ops.argument_checks import as_truth, require_float
+from ...ops.argument_checks import as_count, as_truth, require_float
 from ...ops.dtypes.dtype import bool_
 from ...ops.product.attention import append_row, attention_weights, scaled_dot_product_attention
 from ...ops.product.matmul import linear, matmul
@@ -84,8 +84,9 @@ def multi_head_attention_forward(
     name = "multi_head_attention_forward"
     training = as_truth(name, "training", training)
     separate = as_truth(name, "use_separate_proj_weight", use_separate_proj_weight)
-    features = embed_dim_to_check
-    if num_heads < 1 or features % num_heads:
+    features = as_count(name, "embed_dim_to_check", embed_dim_to_check)
+    num_heads = as_count(name, "num_heads", num_heads)
+    if features % num_heads:
         raise ValueError(f"{name}: embed_dim_to_check={features} must be divisible by num_heads={num_heads}")
     if separate:
         own = {"q_proj_weight": q_proj_weight, "k_proj_weight": k_proj_weight, "v_proj_weight": v_proj_weight}

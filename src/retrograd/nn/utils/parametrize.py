@@ -114,7 +114,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
             f"register_parametrization: {tensor_name!r} of {type(module).__name__} already has a parametrization; "
             f"write one Module that does both, or remove it first"
         )
-    parameter = _parameter("register_parametrization", module, tensor_name)
+    parameter = parameter_named("register_parametrization", module, tensor_name)
     inverse: Callable[[Tensor], Any] | None = getattr(parametrization, "right_inverse", None)
     with no_grad():
         originals: Any = parameter.detach()
@@ -250,8 +250,9 @@ def _copy(module: Any, memo: dict[int, Any] | None = None) -> Any:
     return copy._reconstruct(module, memo, *parts)  # type: ignore[attr-defined]
 
 
-def _parameter(caller: str, module: Module, name: str) -> Parameter:
-    parameter = module.__dict__.get(name)
+def parameter_named(caller: str, module: Module, name: str) -> Parameter:
+    """Return the module's own parameter ``name``; raise a ValueError if there is none."""
+    parameter = module.__dict__.get(name) if isinstance(name, str) else None
     if not isinstance(parameter, Parameter):
         raise ValueError(f"{caller}: {type(module).__name__} has no parameter {name!r}")
     return parameter

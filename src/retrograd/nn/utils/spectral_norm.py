@@ -17,7 +17,7 @@ from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter
 from .parametrizations import check_spectral, default_axis, divided, matrix_of, times, unit
-from .parametrize import compute, stop_computing
+from .parametrize import compute, parameter_named, stop_computing
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
 
@@ -34,9 +34,7 @@ def spectral_norm(
         IndexError: the parameter has no axis ``dim``.
     """
     as_module("spectral_norm", "module", module)
-    weight = module.__dict__.get(name)
-    if not isinstance(weight, Parameter):
-        raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
+    weight = parameter_named("spectral_norm", module, name)
     axis = check_spectral(weight, n_power_iterations, default_axis(module) if dim is None else dim)
     extents = matrix_of(weight, axis).array.shape
     delattr(module, name)

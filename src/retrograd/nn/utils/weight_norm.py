@@ -11,7 +11,7 @@ from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter
 from .parametrizations import lengths
-from .parametrize import compute, stop_computing
+from .parametrize import compute, parameter_named, stop_computing
 
 __all__ = ["remove_weight_norm", "weight_norm"]
 
@@ -24,9 +24,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
         IndexError: the parameter has no axis ``dim``.
     """
     as_module("weight_norm", "module", module)
-    weight = module.__dict__.get(name)
-    if not isinstance(weight, Parameter):
-        raise ValueError(f"weight_norm: {type(module).__name__} has no parameter {name!r}")
+    weight = parameter_named("weight_norm", module, name)
     with no_grad():
         length = lengths(weight.detach(), dim)
     delattr(module, name)

@@ -333,7 +333,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each channel.
 
     input (N, C, *I) -> (N, C, *I). With an even size, the window has one more channel before than after.
-    Missing channels count as 0.
+    Missing channels count as 0. A NaN or infinity makes channels outside its windows NaN too.
     Source: A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural networks",
     2012, section 3.3.
 
