@@ -118,6 +118,11 @@ def first_lanes(builder: ir.IRBuilder, count: ir.Value, lanes: int) -> ir.Value:
     """A mask of the first ``count`` lanes (an i64; a count outside 0..lanes saturates)."""
     few = builder.select(builder.icmp_signed("<", count, I64(lanes)), count, I64(lanes))
     few = builder.select(builder.icmp_signed(">", few, I64(0)), few, I64(0))
+    if vector_bytes() == 32:  # masks are vectors; to make one of bits takes 30 instructions
+        kind = ir.VectorType(ir.IntType(min(64, 256 // lanes)), lanes)
+        numbers = ir.Constant(kind, list(range(lanes)))
+        few = few if kind.element == I64 else builder.trunc(few, kind.element)
+        return builder.icmp_signed("<", numbers, splat(builder, few, kind))
     bits = builder.not_(builder.shl(I64(-1), few))  # in scalar registers: the vector ports are busier
     word = ir.IntType(lanes)
     return builder.bitcast(builder.trunc(bits, word), ir.VectorType(ir.IntType(1), lanes))
