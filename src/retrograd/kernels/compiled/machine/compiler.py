@@ -174,9 +174,12 @@ def _entry(description: Any, kinds: list[str | tuple[str, ...]], symbol: str) ->
     return module
 
 
-# kernels that spend their time in micro-kernels or few long loops: all passes take twice as long and gain nothing
+# kernels that spend their time in micro-kernels or loops over whole vectors: all passes take twice as long and gain
+# nothing, not by unrolling either
 _DRIVERS = (
     "attention_",
+    "batch_norm_clamp_",
+    "convolution_borders_",
     "convolution_direct_",
     "convolution_fold_",
     "convolution_narrow_",
@@ -185,6 +188,7 @@ _DRIVERS = (
     "convolution_winograd_",
     "matmul_",
     "memory_packing_",
+    "moments_",
     "pool_",
     "pooling_",
     "recurrent_",
