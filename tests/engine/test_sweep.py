@@ -11,7 +11,7 @@ import pytest
 
 from engine.functions import Add, DivMod, Exp, Identity, Mul, Sum, irregular, leaf, values
 from retrograd.autograd import set_detect_anomaly
-from retrograd.engine import Function, Node, Tensor, backward, grad, no_grad, wrap
+from retrograd.engine import Function, Node, Tensor, backward, grad, gradients, no_grad, wrap
 
 
 def test_product() -> None:
@@ -268,6 +268,27 @@ def test_saved_tensors_are_freed_by_the_sweep() -> None:
     assert alive() is None and node is z.grad_fn
 
 
+def test_no_leaf_changes_if_memory_ends_while_gradients_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, z = leaf(1, 2), leaf(3, 4), leaf(5, 6)
+    y.grad = Tensor([7.0, 8.0], dtype=np.float64)
+    z.grad = Tensor([9.0, 9.0], dtype=np.float64)
+    kept = z.grad  # so the sum needs new memory
+    g = Tensor([1.0, 10.0], dtype=np.float64)
+
+    def out_of_memory(*args: Any) -> Any:
+        raise MemoryError
+
+    for function in ("add", "copy"):
+        with monkeypatch.context() as patch:
+            patch.setattr(gradients.arithmetic, function, out_of_memory)
+            with pytest.raises(MemoryError):
+                Add.apply(Add.apply(y, z), x).backward(g)
+        assert x.grad is None and values(y.grad) == [7, 8] and values(z.grad) == [9, 9]
+    Add.apply(Add.apply(y, z), x).backward(g)
+    assert values(x.grad) == [1, 10] and values(y.grad) == [8, 18] and values(z.grad) == [10, 19]
+    assert values(kept) == [9, 9]
+
+
 def test_gradients_are_dropped_when_used() -> None:
     alive: list[weakref.ref[np.ndarray]] = []
     most = 0
@@ -308,6 +329,30 @@ def test_retain_grad_of_a_result() -> None:
     x.retain_grad()
     with pytest.raises(RuntimeError, match="retain_grad"):
         Tensor([1.0]).retain_grad()
+
+
+def test_retain_grad_where_gradients_of_some_tensors_are_requested() -> None:
+    def graph() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        x, u = leaf(2), leaf(5)
+        y = Mul.apply(x, x)
+        z = Mul.apply(y, u)
+        y.retain_grad()
+        z.retain_grad()
+        return x, y, z, Exp.apply(z)
+
+    x, y, z, out = graph()
+    out.backward(inputs=[x])
+    assert values(z.grad) == pytest.approx([np.exp(20)])
+    assert values(y.grad) == pytest.approx([5 * np.exp(20)])
+    x, y, z, out = graph()
+    (found,) = grad(out, x, retain_graph=True)
+    assert values(y.grad) == pytest.approx([5 * np.exp(20)])
+    assert x.grad is None and values(found) == pytest.approx([4 * values(y.grad)[0]])
+    out.backward(inputs=[y])  # y is requested, and retains its gradient: it is added once
+    assert values(y.grad) == pytest.approx([2 * 5 * np.exp(20)])
+    assert values(z.grad) == pytest.approx([2 * np.exp(20)]) and x.grad is None
+    (found,) = grad(graph()[3], y, allow_unused=True)  # of another graph
+    assert found is None
 
 
 def test_saving_an_output_makes_no_cycle() -> None:

@@ -140,7 +140,9 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; no `grad` changes.
+    """Return the gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`.
+
+    No `grad` changes, but those of results on the way that retain theirs.
 
     Only nodes on a path to an input run, and their `needs_input_grad` is True only for arguments on such a path.
 
@@ -197,6 +199,7 @@ def _requested_gradients(
     capture = result_keys(requested)
     starts: list[Any] = [root._edge or root for root in roots]
     entries, captured = _sweep(starts, upstream, keep, create_graph, paths, capture)
+    retained = [entry for entry in entries if entry[0]._edge is not None]
     arrays = [g.array for g in upstream]
     del upstream
     delivered = {id(entry[0]): entry for entry in entries}
@@ -218,6 +221,8 @@ def _requested_gradients(
             raise RuntimeError(
                 f"grad: outputs do not depend on inputs[{position}] ({why}); pass allow_unused=True to get None for it"
             )
+    if retained:
+        deliver(retained, create_graph)
     return tuple(results)  # type: ignore[arg-type]  # None only with allow_unused
 
 
@@ -461,7 +466,7 @@ def _sweep(
                     if order not in quiet:
                         if node.hooks:
                             run_hooks(node, entry)
-                        if inner is not None and node.retained:
+                        if node.retained:
                             retained.update(_retained_entries(node, entry))
                     for output in range(len(entry) - 1 if capture else 0):
                         if (order, output) in capture and entry[output + 1] is not None:
@@ -607,11 +612,11 @@ def result_keys(requested: tuple[Tensor, ...]) -> set[tuple[int, int]]:
 
 
 def requested_entries(
-    requested: tuple[Tensor, ...], leaves: Iterable[Entry], captured: Mapping[tuple[int, int], Entry]
+    requested: tuple[Tensor, ...], entries: Iterable[Entry], captured: Mapping[tuple[int, int], Entry]
 ) -> list[Entry]:
-    """Return the entries of the requested tensors: from `leaves` for leaves, from `captured` for results."""
+    """Return the entries of the requested tensors, from `captured` for results, and of those that retain theirs."""
     these = {id(tensor): tensor for tensor in requested}
-    found = [entry for entry in leaves if id(entry[0]) in these]
+    found = [entry for entry in entries if (entry[0]._edge is None) is (id(entry[0]) in these)]
     for tensor in these.values():
         edge = tensor._edge
         entry = None if edge is None else captured.get((edge[0].order, edge[1]))

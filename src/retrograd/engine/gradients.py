@@ -44,28 +44,33 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
         heard(entries)
     old: Any
     new: Any
+    stored: list[Entry] = []
+    summed: list[Entry] = []
     with process.lock:
-        for entry in entries:
-            tensor = entry[0]
-            if tensor._grad is not None and tensor._grad_req == "add":
-                old, new = tensor._grad.array, entry[1].array
-                if old.shape != new.shape or (old.dtype is not new.dtype and old.dtype != new.dtype):
-                    _refuse_addition(old, new)
-        old = new = None  # references to the arrays are counted below
-        for entry in entries:
+        for entry in entries:  # first all that may fail, such as for want of memory
             tensor = entry[0]
             if tensor._grad is None or tensor._grad_req == "write":
                 if create_graph or not is_unshared(entry) or entry[1]._requires_grad:
-                    tensor._grad = unshared_gradient(entry, create_graph)
-                else:
-                    tensor._grad = entry[1]
-            elif create_graph:
+                    entry[1] = unshared_gradient(entry, create_graph)
+                stored.append(entry)
+                continue
+            old, new = tensor._grad.array, entry[1].array
+            if old.shape != new.shape or (old.dtype is not new.dtype and old.dtype != new.dtype):
+                _refuse_addition(old, new)
+            old = new = None  # references to the arrays are counted
+            if create_graph:
                 with enable_grad():
-                    tensor._grad = tensor._grad + entry[1]
+                    entry[1] = tensor._grad + entry[1]
             elif _grad_is_unshared(tensor):
-                arithmetic.accumulate(tensor._grad.array, entry[1].array)
+                summed.append(entry)
+                continue
             else:
-                tensor._grad = wrap(arithmetic.add(tensor._grad.array, entry[1].array))
+                entry[1] = wrap(arithmetic.add(tensor._grad.array, entry[1].array))
+            stored.append(entry)
+        for entry in summed:
+            arithmetic.accumulate(entry[0]._grad.array, entry[1].array)
+        for entry in stored:
+            entry[0]._grad = entry[1]
 
 
 def _refuse_addition(old: np.ndarray, new: np.ndarray) -> NoReturn:
