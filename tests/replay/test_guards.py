@@ -473,3 +473,19 @@ def test_rules_of_the_library_are_recorded() -> None:
         assert grads[1] != grads[3] and grads[0] == grads[2] == grads[4]
         found.append(grads)
     assert found[0] == found[1] and launches(compiled) == 1
+
+
+def test_gradients_that_a_forward_looks_at() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(rg.ones(3))
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            return x if self.scale.grad is None else x * self.scale.grad.sum()
+
+    net, x = Net(), rg.ones(3)
+    compiled = rg.compile(net)
+    for gradient, expected in ((None, 1), (None, 1), (2.0, 6), (2.0, 6), (3.0, 9), (None, 1)):
+        net.scale.grad = None if gradient is None else rg.full((3,), gradient)
+        assert compiled(x).tolist() == [expected] * 3

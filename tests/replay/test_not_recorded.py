@@ -79,8 +79,11 @@ UNRECORDED: dict[str, tuple[Any, str]] = {
     "a coin of NumPy": (lambda x: (x * 2, x * 3)[np.random.randint(2)], "draws random numbers of NumPy"),
     "a coin of a generator": (lambda x: (x * 2, x * 3)[coins.integers(2)], "draws random numbers of a generator"),
     "a coin of another generator": (lambda x: (x * 2, x * 3)[dice.randint(0, 1)], "random numbers of a generator"),
-    "an array that no name leads to": (lambda x: x @ [*vars(holder).values()][0], "no argument, parameter or buffer"),
-    "a changed array": (lambda x: [*vars(holder).values()][0].add_(0) @ x, "no argument"),
+    "an array that no name leads to": (
+        lambda x: x @ [*holder.__getstate__().values()][0],
+        "no argument, parameter or buffer",
+    ),
+    "a changed array": (lambda x: [*holder.__getstate__().values()][0].add_(0) @ x, "no argument"),
     "an object": (lambda x: [x * 2, Holder()], "contains"),
     "a count of calls": (Counting(), "sets an attribute"),
     "a list that grows": (lambda x: seen.append(x.shape) or x * 2, "it changes something that it refers to"),
@@ -123,7 +126,7 @@ def test_what_a_recording_consists_of_is_explained() -> None:
         return y if y.sum().item() > 0 else y + 1  # this line
 
     def read(x: rg.Tensor) -> rg.Tensor:
-        return x @ [*vars(holder).values()][0]  # the line that reads
+        return x @ [*holder.__getstate__().values()][0]  # the line that reads
 
     def made(x: rg.Tensor) -> rg.Tensor:
         return rg.zeros(9).add_(1.0) * x  # the line that changes

@@ -84,6 +84,7 @@ compiled_part = rg.compile(lambda x: x * FACTOR)
         (defaultdict(float, a=1.0), lambda it: it["a"], lambda it, to: it.update(a=to)),
         (deque([1.0]), lambda it: it[0], lambda it, to: it.__setitem__(0, to)),
         (np.ones(3, np.float32), lambda it: float(it[1]), lambda it, to: it.fill(to)),
+        (bytearray(b"\x01"), lambda it: float(it[0]) - 2.0, lambda it, to: it.__setitem__(0, int(to) + 2)),
         (np.ones(5000), lambda it: float(it[1]), lambda it, to: it.fill(to)),
         (ContextVar("factor", default=1.0), lambda it: it.get(), lambda it, to: it.set(to)),
         (local(), lambda it: it.__dict__.get("factor", 1.0), lambda it, to: setattr(it, "factor", to)),
@@ -173,6 +174,8 @@ def test_a_replaced_step_of_an_optimizer() -> None:
 
 
 class Options:
+    full_name, name = "factor", "fac"
+
     def __init__(self) -> None:
         self.factor = 1.0
 
@@ -231,6 +234,12 @@ def matched(x: rg.Tensor, options: Options) -> rg.Tensor:
         lambda x, options: x * vars(options)["factor"],
         lambda x, options: x * options.__dict__["factor"],
         lambda x, options: x * attrgetter("factor")(options),
+        lambda x, options: x * getattr(options, "fac" + options.full_name[3:]),
+        lambda x, options: x * getattr(options, f"{options.name}tor", 0.0),
+        lambda x, options: x * getattr(options, options.full_name),
+        lambda x, options: x * [getattr(options, name) for name in ("name", options.full_name)][-1],
+        lambda x, options: x * attrgetter(options.full_name)(options),
+        lambda x, options: x * globals()["FACTOR"],
         matched,
         lambda x, options: x * UserDict(a=options.factor)["a"],
         lambda x, options: x * Shared().factor,
@@ -242,6 +251,54 @@ def test_attributes_by_name(read: Callable[..., rg.Tensor], monkeypatch: Any) ->
     for number in (1.0, 1.0, 3.0, 3.0):
         options.factor = number
         monkeypatch.setitem(globals(), "FACTOR", number)
+        assert bits(compiled(X).numpy()) == bits((X * number).numpy())
+
+
+class Named(nn.Module):
+    """Calls methods whose names it puts together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind = "plain"
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        return getattr(self, "run_" + self.kind)(x) + getattr(self, self.kind)(x)
+
+    def run_plain(self, x: rg.Tensor) -> rg.Tensor:
+        return x * FACTOR
+
+    def plain(self, x: rg.Tensor) -> rg.Tensor:
+        return x * FACTOR
+
+
+def test_methods_by_names_that_are_put_together(monkeypatch: Any) -> None:
+    compiled = rg.compile(Named())
+    for number in (1.0, 1.0, 3.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        assert bits(compiled(X).numpy()) == bits((X * number * 2).numpy())
+
+
+def test_a_replaced_forward_of_a_layer(monkeypatch: Any) -> None:
+    monkeypatch.setattr(nn.Identity, "forward", lambda self, x: x * FACTOR)
+    compiled = rg.compile(nn.Sequential(nn.Identity()))
+    for number in (1.0, 1.0, 3.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        assert bits(compiled(X).numpy()) == bits((X * number).numpy())
+
+
+def test_many_methods(monkeypatch: Any) -> None:
+    """The first call looked at them once for each subset of their attributes."""
+    count = 30
+    members: dict[str, Any] = {f"scale{i}": 1.0 for i in range(count)}
+    for i in range(count):
+        exec(f"def method{i}(self, x): return x * self.scale{i}", members)
+    lines = [f"    x = self.method{i}(x)" for i in range(count)]
+    exec("\n".join(["def forward(self, x):", *lines, "    return x"]), members)
+    del members["__builtins__"]
+    net = type("Net", (nn.Module,), members)()
+    compiled = rg.compile(net)
+    for number in (1.0, 1.0, 3.0, 3.0):
+        monkeypatch.setattr(type(net), "scale7", number)
         assert bits(compiled(X).numpy()) == bits((X * number).numpy())
 
 

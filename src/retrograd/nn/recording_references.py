@@ -8,14 +8,15 @@ modules and what a decorator wraps.
 from __future__ import annotations
 
 import random
+import re
 import sys
 import sysconfig
 import threading
 import weakref
 from collections import UserDict, UserList, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dis import get_instructions
+from dis import Instruction, get_instructions, hasjabs, hasjrel, opmap, stack_effect
 from functools import cache, lru_cache, partial
 from logging import Logger
 from pathlib import Path
@@ -31,12 +32,15 @@ from .module import Module
 PLAIN = (bool, int, float, str, type(None))
 _CHANGEABLE = (list, dict, set, deque)
 _CONTAINERS = (*_CHANGEABLE, tuple)
-_OPAQUE = (Iterator, ContextVar, threading.local, weakref.ref)  # whose next value cannot be seen in advance
+_OPAQUE = (Iterator, ContextVar, threading.local, weakref.ref, bytearray)  # whose next value cannot be seen in advance
 _MOST_BYTES = 1 << 14  # of a NumPy array, to compare at each call
 _UNREAD = {"__init__", "__new__", "__del__", "__repr__", "__str__"}  # methods that a call does not reach
 _MOST = 1000  # objects
 _MOST_ROUNDS = 5
-_BY_TEXT = {"getattr", "vars", "attrgetter", "__dict__"}  # with these, a text in the code may name an attribute
+_BY_TEXT = {"getattr", "vars", "attrgetter", "methodcaller", "__dict__"}  # a text in the code may name an attribute
+_CALL = "PRECALL" if "PRECALL" in opmap else "CALL"  # takes the arguments off the stack
+_JOINED = ("LOAD_", "BINARY_OP", "FORMAT_", "CONVERT_VALUE", "BUILD_STRING")  # instructions that put texts together
+_ANY = "*"  # before a part of names of attributes, all of which a function may read
 _MISSING = object()
 ELEMENTS = ".array"  # stands for this attribute of anything but NumPy, whose function has the same name
 
@@ -46,7 +50,10 @@ _LOADS |= dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM"
 
 
 class Names(NamedTuple):
-    """The global names, the attributes and the imported modules in a function's code."""
+    """The global names, the attributes and the imported modules in a function's code.
+
+    Among the attributes, ``*part`` stands for each whose name contains the part: the code puts the name together.
+    """
 
     globals: frozenset[str]
     attributes: frozenset[str]
@@ -65,6 +72,7 @@ def names_in(code: CodeType) -> Names:
         texts.update(_texts_in(code.co_consts))
         pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         before = None
+        found[False].update(_parts_of_attributes(code))
         for each in get_instructions(code):
             if each.opname == "IMPORT_NAME":
                 imports.add(each.argval)
@@ -77,6 +85,8 @@ def names_in(code: CodeType) -> Names:
             before = each.argval
     if by_text or not _BY_TEXT.isdisjoint(found[True] | found[False]):
         found[False].update(texts)
+        if not _BY_TEXT.isdisjoint((found[True] | found[False]) - {"getattr"}):
+            found[False].add(_ANY)
     return Names(frozenset(found[True]), frozenset(found[False]), frozenset(imports))
 
 
@@ -86,6 +96,55 @@ def _texts_in(constants: tuple[Any, ...]) -> Iterator[str]:
             yield each
         elif isinstance(each, tuple):
             yield from _texts_in(each)
+
+
+def _parts_of_attributes(code: CodeType) -> Iterator[str]:
+    """A pattern for each ``getattr`` whose second argument is not a text: the longest text that becomes part of it."""
+    shown = [each for each in get_instructions(code) if each.opname not in ("EXTENDED_ARG", "NOP", "RESUME")]
+    for at, load in enumerate(shown):
+        if load.opname in _LOADS and load.argval == "getattr":
+            name = _second_argument(shown[at + 1 :]) or []
+            texts = [each.argval for each in name if each.opname == "LOAD_CONST" and isinstance(each.argval, str)]
+            if len(name) == len(texts) == 1:
+                continue
+            is_joined = all(each.opname.startswith(_JOINED) for each in name)
+            parts = (
+                re.findall(r"[^\W\d]\w*", re.sub(r"%[^a-zA-Z]*[a-zA-Z]|{.*?}", " ", " ".join(texts)))
+                if is_joined
+                else []
+            )
+            yield _ANY + max(parts, key=len, default="")
+
+
+def _second_argument(shown: list[Instruction]) -> list[Instruction] | None:
+    """The instructions that make the second argument of the call of a function that has just been loaded, if known."""
+    depth, first, second = 0, 0, 0
+    for at, each in enumerate(shown):
+        if depth == each.arg and depth in (2, 3) and each.opname == _CALL:
+            return shown[first : at if depth == 2 else second]
+        if each.opcode in hasjrel or each.opcode in hasjabs:
+            return None
+        depth += stack_effect(each.opcode, each.arg)
+        if depth == 1:
+            first = at + 1
+        elif depth == 2:
+            second = at + 1
+    return None
+
+
+def _matching(names: frozenset[str], keys: Iterable[str]) -> frozenset[str]:
+    """The names, with the keys that match a pattern among them in place of it."""
+    parts = [each[1:] for each in names if each[0] == _ANY]
+    if not parts:
+        return names
+    found = [key for key in keys if isinstance(key, str) and key[:2] != "__" and any(part in key for part in parts)]
+    return frozenset([*found, *(each for each in names if each[0] != _ANY)])
+
+
+def has_own_forward(kind: type[Module]) -> bool:
+    """Whether the forward of a class of modules is not this package's."""
+    code = getattr(kind.forward, "__code__", None)
+    return not kind._is_plain or (code is not None and _is_of_user(code.co_filename))  # it may have been replaced
 
 
 def _is_optimizer(value: Any) -> bool:
@@ -233,7 +292,8 @@ class References:
                 self._visit(each, names | _attributes_in(value.func))
         elif isinstance(value, ModuleType):
             if _is_of_user(getattr(value, "__file__", None) or ""):
-                self._visit_mapping(vars(value), names)
+                plain = [key for key, each in vars(value).items() if not _is_code(each)]
+                self._visit_mapping(vars(value), _matching(names, plain), names)
             elif value.__name__.partition(".")[0] == _PACKAGE:  # whose functions may be replaced
                 self._visit_mapping(vars(value), frozenset(each for each in names if _is_code(vars(value).get(each))))
         elif isinstance(value, _CONTAINERS):
@@ -255,7 +315,8 @@ class References:
         elif hasattr(value, "__wrapped__"):  # a compiled or cached function
             self._visit(value.__wrapped__, names)
         elif hasattr(value, "__dict__") and not type(value).__module__.startswith(_PACKAGE):  # such as a Namespace
-            self._visit_mapping(vars(value), names | ({"data"} if isinstance(value, (UserDict, UserList)) else set()))
+            more = {"data"} if isinstance(value, (UserDict, UserList)) else set()
+            self._visit_mapping(vars(value), _matching(names, vars(value)) | more, names)
 
     def _visit_code(self, function: FunctionType) -> None:
         names = names_in(function.__code__)
@@ -277,39 +338,32 @@ class References:
             for found in vars(each).values():  # such as the activation of a layer
                 if callable(found) and not isinstance(found, (Module, Tensor, type)):
                     self._visit(found, names)
-            if not type(each)._is_plain:
+            if has_own_forward(type(each)):
                 forward = type(each).forward
                 if isinstance(forward, FunctionType):
                     self._visit_code(forward)
                     names |= names_in(forward.__code__).attributes
-            if not type(each)._is_plain or _is_of_user_class(type(each)):
+            if has_own_forward(type(each)) or _is_of_user_class(type(each)):
                 self._visit_object(each, names)
 
     def _visit_object(self, value: Any, names: frozenset[str]) -> None:
         """The attributes of an instance or class, and its methods and properties."""
+        is_class = isinstance(value, type)
+        kinds = [each for each in (value if is_class else type(value)).__mro__ if _is_of_user_class(each)]
+        names = _names_of_methods(value, kinds, names)
         if hasattr(value, "__dict__"):
-            self._visit_mapping(vars(value), names, of=value if isinstance(value, type) else None)
-        for each in (value if isinstance(value, type) else type(value)).__mro__:
-            if not _is_of_user_class(each):
-                continue
+            # the private attributes of a module are this package's
+            keys = [key for key in vars(value) if key[0] != "_" or not isinstance(value, Module)]
+            self._visit_mapping(vars(value), _matching(names, keys), names, value if is_class else None)
+        for each in kinds:
             members = vars(each)
-            names |= {name for name, found in members.items() if name[:2] == "__" and isinstance(found, FunctionType)}
-            if issubclass(each, Function):  # whose methods the graph calls
-                names |= {"forward", "backward", "setup_context"}
-            names -= _UNREAD
-            if isinstance(value, type) and not issubclass(value, Module):  # a call may make an instance
-                names |= {"__init__", "__new__"}
-            self._visit_mapping(members, frozenset(names & members.keys()), names, of=each)
+            self._visit_mapping(members, names & members.keys(), names, of=each)
             for name in names & members.keys():
-                found = getattr(members[name], "__func__", None) or getattr(members[name], "fget", None)
-                self._visit(found, names)
-                if isinstance(members[name], MemberDescriptorType) and not isinstance(value, type):
+                self._visit(_function_of(members[name]), names)
+                if isinstance(members[name], MemberDescriptorType) and not is_class:
                     before = getattr(value, name, _MISSING)
                     self._slots.append((value, name, before))
                     self._visit(before, names)
-                more = _attributes_in(found or members[name])
-                if not more <= names:
-                    self._visit_object(value, names | more)
 
     def _visit_mapping(
         self,
@@ -341,6 +395,31 @@ def _set(value: Any, name: str, before: Any) -> None:
 
 def _is_code(value: Any) -> bool:
     return isinstance(value, ModuleType) or callable(value)
+
+
+def _names_of_methods(value: Any, kinds: Sequence[type], names: frozenset[str]) -> frozenset[str]:
+    """The names, and those that the methods of an instance or class read if they are among the names."""
+    names = names.union(  # methods that an operator or a call reaches
+        *(
+            {name for name, found in vars(each).items() if name[:2] == "__" and isinstance(found, FunctionType)}
+            for each in kinds
+        )
+    )
+    if any(issubclass(each, Function) for each in kinds):  # whose methods the graph calls
+        names |= {"forward", "backward", "setup_context"}
+    made = {"__init__", "__new__"} if isinstance(value, type) and not issubclass(value, Module) else set()
+    while True:
+        names = (names - _UNREAD) | made  # a call may make an instance of a class
+        found = [vars(each)[name] for each in kinds for name in _matching(names, vars(each)) & vars(each).keys()]
+        more = names.union(*map(_attributes_in, map(_function_of, found)))
+        if more - _UNREAD <= names:
+            return names.union(*(_matching(names, vars(each)) & vars(each).keys() for each in kinds))
+        names = more
+
+
+def _function_of(member: Any) -> Any:
+    """The function of a member of a class: a method, or the getter of a property."""
+    return getattr(member, "__func__", None) or getattr(member, "fget", None) or member
 
 
 def _attributes_in(function: Any) -> frozenset[str]:

@@ -27,6 +27,7 @@ from .recording_references import (
     content,
     has_changeable_content,
     has_content,
+    has_own_forward,
     is_same,
     names_in,
     refill,
@@ -59,6 +60,10 @@ class State:
         self.ids = {*map(id, self.tensors)}
         self.memory = {id(root(array)) for array in self.arrays}
         self.flags = [tensor._requires_grad for tensor in self.tensors]
+        # the tensors whose ``grad`` the code may look at, and whether it was None
+        reads = any("grad" in names_in(code).attributes for code in self.references.codes)
+        self.looked_at = self.tensors if reads else []
+        self.had_none = [tensor._grad is None for tensor in self.looked_at]
         self.edges: list[Any] = []  # the places of the tensors in a graph during a trial
         self.trained = [tensor for tensor in self.tensors if tensor._requires_grad]
         leaves = [*self.trained, *grouped] if self.optimizers else self.trained
@@ -80,6 +85,8 @@ class State:
     def holds(self) -> bool:
         """Whether nothing has been replaced."""
         if not self._has_same_values():
+            return False
+        if self.looked_at and self.had_none != [tensor._grad is None for tensor in self.looked_at]:
             return False
         if (registered.leaves or self.results) and not is_same((*self._hooked(),), (*self.hooked,)):
             return False
@@ -195,7 +202,7 @@ class State:
             if "forward" in module.__dict__:
                 return f"{name} has a forward of its own"
             code = getattr(type(module).forward, "__code__", None)
-            if not type(module)._is_plain and code is not None and (call := _visible_call(code)):
+            if code is not None and has_own_forward(type(module)) and (call := _visible_call(code)):
                 return f"forward of {name} uses {call}"
         for scheduler in self.references.schedulers:  # before a trial, which would make a step of it
             return f"it refers to {type(scheduler).__name__}: call that outside of the function"
