@@ -188,6 +188,7 @@ def _parts(
 
 
 _OF_COPY = 0.15, 0.35  # cycles per element of a copy of B, by rows and by transposing
+_OF_A = 1  # cycles per element of a copy of rows of A
 _OF_TILE, _OF_CALL = 84, 150  # cycles
 _OF_LINES = 2  # cycles per term, of a tile that reads columns of A which have left L1
 _OF_ROWS = 16  # bytes per cycle, of rows of A that have left L1
@@ -328,9 +329,21 @@ def _packs(rows: int, columns: int, depth: int, size: int, row_step: int, column
 
 def _joined_rows(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape and strides of matrices as those of one with the rows of all, if these are equally far apart."""
-    while len(shape) > 2 and strides[-3] == shape[-2] * strides[-2]:
-        shape, strides = (*shape[:-3], shape[-3] * shape[-2], shape[-1]), (*strides[:-3], *strides[-2:])
+    while len(shape) > 2 and (1 in shape[-3:-1] or strides[-3] == shape[-2] * strides[-2]):
+        step = strides[-3] if shape[-2] == 1 else strides[-2]
+        shape, strides = (*shape[:-3], shape[-3] * shape[-2], shape[-1]), (*strides[:-3], step, strides[-1])
     return shape, strides
+
+
+def _joining_pays(matrices: int, rows: int, columns: int, depth: int, b_strides: tuple[int, ...], dtype: str) -> bool:
+    """Whether one product of a copy of all rows takes less time than one for each matrix; B is one matrix."""
+    size = 4 if dtype == "f" else 8
+    steps = b_strides[0] // size, b_strides[1] // size
+    each, together = (
+        _cheapest(count, columns, depth, False, _packs(count, columns, depth, size, *b_strides), steps, dtype)[1]
+        for count in (rows, rows * matrices)
+    )
+    return together + _OF_TURNING + _OF_A * rows * matrices * depth < each * matrices
 
 
 @lru_cache(maxsize=4096)
@@ -349,15 +362,15 @@ def _call(
         a_shape, a_strides, b_shape, b_strides = (
             (*of[:-2], of[-1], of[-2]) for of in (b_shape, b_strides, a_shape, a_strides)
         )
-    one_matrix, few = len(a_shape) == 2, a_shape[-2]
-    if len(b_shape) == 2 < len(a_shape) and few > (_SMALL_ROWS if registers() == 32 else _FEW_ROWS):
+    one_matrix = len(a_shape) == 2
+    if len(b_shape) == 2 < len(a_shape):
         a_shape, a_strides = _joined_rows(a_shape, a_strides)
         batch = a_shape[:-2]
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     dtype = "f" if size == 4 else "d"
     rows_apart = a_strides[-1] != size and depth > 1
     form = "dense" if rows_apart else "rows"
-    packing, of_few = (_packs(count, columns, depth, size, b_strides[-2], b_strides[-1]) for count in (rows, few))
+    packing = _packs(rows, columns, depth, size, b_strides[-2], b_strides[-1])
     ready = (
         whole_steps(a_strides, size)
         and whole_steps(b_strides, size)
@@ -369,6 +382,11 @@ def _call(
             and (columns > 128 and a_strides[-1] % _STEP == 0 or columns > _OFTEN and registers() == 16)
         )
         and 0 not in (*batch, rows, depth, columns)
+        and not (
+            len(b_shape) == 2 < len(a_shape)
+            and a_strides[-1] == size
+            and _joining_pays(prod(batch), rows, columns, depth, b_strides, dtype)
+        )
     )
     if not ready:
         return _Call(shape, None, False, 0, 0, _NO_WORDS, zeros_of(1, dtype))
@@ -386,8 +404,7 @@ def _call(
     a_offsets, b_offsets = offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2])
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
     matrices = len(set(b_offsets))
-    # as for one of the matrices: the bits do not depend on their number
-    choice, cycles = _cheapest(few, columns, depth, rows_apart, of_few, b_steps, dtype, matrices)
+    choice, cycles = _cheapest(rows, columns, depth, rows_apart, packing, b_steps, dtype, matrices)
     if rows_apart and 1 < columns <= _NARROW and one_matrix and len(b_shape) == 2 and not biased:
         _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype)
         if other + _OF_TURNING < cycles:
