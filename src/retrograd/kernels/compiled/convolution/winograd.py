@@ -332,7 +332,7 @@ def _at_once(
         return y
     work = shared(plan.work, dtype)
     for index, block in enumerate(plan.blocks):
-        _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, index, table, plan.table)
+        _transform[dtype](block.new_lines, x, zeros, work, plan.words, index, table, plan.table)
         _multiply[dtype](PAIRS // together, transformed, zeros, work, plan.words, index, table, plan.table)
         _transform_back[dtype](
             (block.last - block.first) * block.lines, work, init, y, plan.words, index, table, plan.table, *finish
@@ -407,7 +407,7 @@ def _add_to(partials: np.ndarray, x: np.ndarray, g: np.ndarray, call: _Call, ele
         return
     work = shared(plan.work, dtype)
     for index, block in enumerate(plan.blocks):
-        lines = block.inputs * block.lines
+        lines = block.new_lines
         count = lines + (block.last - block.first) * block.lines
         _transform_both[dtype](count, x, g, zeros, work, plan.words, index, lines, table, plan.table)
         _accumulate[dtype](call.taps * PAIRS, partials, zeros, work, plan.words, index, table, plan.table)

@@ -132,6 +132,19 @@ def _block(plan, index):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _known_lines(plan, index):  # type: ignore[no-untyped-def]
+    """The lines of the input that the block before has transformed."""
+    at = plan[WINOGRAD.blocks] + BLOCK.words * index
+    return plan[at + BLOCK.known] * (plan[at + BLOCK.line_last] - plan[at + BLOCK.line_first])
+
+
+@helper
+def _kept_at(plan, block, slice):  # type: ignore[no-untyped-def]
+    """The slices before the place of a slice of the input in the matrices of a block."""
+    return slice - block[4] if plan[WINOGRAD.alone] != 0 else slice % plan[WINOGRAD.ring]
+
+
+@helper
 def _kind(plan, size):  # type: ignore[no-untyped-def]
     """The kind of transform of a tile of ``size`` positions; tiles of two or five taps may be partial."""
     side = plan[WINOGRAD.side]
@@ -158,12 +171,12 @@ def _transform_inputs(x, plan, block, first, last, zeros, scratch, matrices):  #
     _, _, line_first, line_last, begin, _ = block
     lines, depths = line_last - line_first, plan[WINOGRAD.extent]
     for index in range(first, last):
-        ahead = index // lines
-        line = line_first + index - ahead * lines
-        image = (begin + ahead) // depths
-        source = address(x) + image * plan[WINOGRAD.x] + (begin + ahead - image * depths) * plan[WINOGRAD.x + 1]
+        slice = begin + index // lines
+        line = line_first + index % lines
+        image = slice // depths
+        source = address(x) + image * plan[WINOGRAD.x] + (slice - image * depths) * plan[WINOGRAD.x + 1]
         at_h = WINOGRAD.list + TILE.words * line
-        places = _places(plan, ahead, line_first, line_last, line)
+        places = _places(plan, _kept_at(plan, block, slice), line_first, line_last, line)
         rows_of_line(matrices, plan, plan[WINOGRAD.input_step], plan[WINOGRAD.depth_step], places, rows)
         for tile in range(plan[WINOGRAD.counts_w]):
             at_w = WINOGRAD.list + TILE.words * (plan[WINOGRAD.lines] + tile)
@@ -211,14 +224,14 @@ def _rows_of_pair(plan, block, pair):  # type: ignore[no-untyped-def]
 
 @helper
 def _reached(plan, block, slice, tap):  # type: ignore[no-untyped-def]
-    """The slice of the input that a tap of a slice of the output reads, counted in the block; -1 for padding."""
+    """The slice of the input that a tap of a slice of the output reads; -1 for padding."""
     if plan[WINOGRAD.alone] != 0:
-        return slice - block[4]
+        return slice
     image = slice // plan[WINOGRAD.slices]
     at = slice - image * plan[WINOGRAD.slices] + tap - plan[WINOGRAD.low]
     if at < 0 or at >= plan[WINOGRAD.extent]:
         return -1
-    return image * plan[WINOGRAD.extent] + at - block[4]
+    return image * plan[WINOGRAD.extent] + at
 
 
 @helper
@@ -255,7 +268,7 @@ def _multiply(pair, block, weights, zeros, plan, v, m, table):  # type: ignore[n
                 for i in range(0, SLOTS, lanes(table)):
                     store(table, i, (counting(table) + (span * together + row + i)) * step_m + m)
                     for entry in range(entries):
-                        from_row = (reached + entry) * rows + row + i
+                        from_row = _kept_at(plan, block, reached + entry) * rows + row + i
                         store(table, (1 + entry) * SLOTS + i, (counting(table) + from_row) * step_v + v)
                     if entries == 0:
                         store(table, SLOTS + i, counting(table) * 0 + zeros)
@@ -314,7 +327,7 @@ def _accumulate(tap, pair, block, more, work, of_v, of_m, target, zeros, plan, t
         for slice in range(slice_first, slice_last):
             at = _reached(plan, block, slice, tap)
             if at >= 0:
-                table[2 * entries] = address(offset(work, of_v)) + at * rows * step_v
+                table[2 * entries] = address(offset(work, of_v)) + _kept_at(plan, block, at) * rows * step_v
                 table[2 * entries + 1] = address(offset(work, of_m)) + (slice - slice_first) * rows * step_m
                 entries += 1
     move_v, move_m = pair * plan[WINOGRAD.input_step] * size, pair * plan[WINOGRAD.product_step] * size
@@ -451,9 +464,10 @@ def transform(
     scratch: Table,
     scratch_words: int,
 ) -> None:
-    """V of a line of a block that all threads share."""
+    """V of a new line of a block that all threads share."""
     block, table = _block(plan, index), offset(scratch, worker * scratch_words)
-    _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, offset(work, plan[WINOGRAD.read]))
+    line = _known_lines(plan, index) + task
+    _transform_inputs(x, plan, block, line, line + 1, address(zeros), table, offset(work, plan[WINOGRAD.read]))
 
 
 def transform_both(
@@ -469,10 +483,11 @@ def transform_both(
     scratch: Table,
     scratch_words: int,
 ) -> None:
-    """V of a line of a block that all threads share; from task ``lines_of_x`` on, the transformed gradient of one."""
+    """V of a new line of a block that all threads share; from task ``lines_of_x`` on, the transformed gradient."""
     block, table = _block(plan, index), offset(scratch, worker * scratch_words)
     if task < lines_of_x:
-        _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, work)
+        line = _known_lines(plan, index) + task
+        _transform_inputs(x, plan, block, line, line + 1, address(zeros), table, work)
     else:
         line = task - lines_of_x
         matrices = offset(work, PAIRS * plan[WINOGRAD.input_step])

@@ -56,6 +56,7 @@ WINOGRAD = record(
     slices=1,
     taps=1,  # positions of y along D; taps along D
     alone=1,  # 1: a slice of y reads only the same slice of x
+    ring=1,  # slices of x whose transformed tiles are kept, each in the place of the one so many before
     input_step=1,
     product_step=1,  # elements from one matrix of transformed input or output to the next
     read=1,
@@ -74,11 +75,12 @@ WINOGRAD = record(
     list=0,  # the tiles along H, the tiles along W, the blocks, and the parts of a weight gradient
 )
 TILE = record(begin=1, size=1)  # its first position; how many positions it has
-BLOCK = record(first=1, last=1, line_first=1, line_last=1)  # slices and lines
+BLOCK = record(first=1, last=1, line_first=1, line_last=1, known=1)  # see ``Block``
 PART = record(first=1, last=1)  # blocks
 
-# The forward pass writes each product M_e into the matrix of the previous pair, which is no longer needed:
-# M_e is matrix e + e // together, V_e the one after it. Different threads may multiply pairs that share no
+# With taps along D, adjacent blocks read some of the same slices; where threads share a block, these are transformed
+# once. Otherwise, the forward pass writes each product M_e into the matrix of the previous pair, which is no longer
+# needed: M_e is matrix e + e // together, V_e the one after it. Different threads may multiply pairs that share no
 # spare matrix.
 #
 # Where the transformed weights are larger than the transformed input, one block has all of the input, which is
@@ -88,6 +90,7 @@ PART = record(first=1, last=1)  # blocks
 
 _TOGETHER = 3  # pairs of a task, where threads share a block
 _BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core, and of one that all cores share
+_RING_BYTES = 4 << 20  # as the shared ones, with taps along D
 _LARGE = 3 << 20  # bytes of transformed weights that are too many to reread for each small block
 _SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
 _LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2 with a block
@@ -109,11 +112,17 @@ class Block:
     line_first: int
     line_last: int
     inputs: int  # slices of the input
+    known: int = 0  # of those, the first ones, which the block before reads, too
 
     @property
     def lines(self) -> int:
         """Lines of a slice."""
         return self.line_last - self.line_first
+
+    @property
+    def new_lines(self) -> int:
+        """Lines of the input that the block before does not read."""
+        return (self.inputs - self.known) * self.lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,16 +223,18 @@ def _blocks(depth: Axis, batch: int, lines: int, across: int, tile_bytes: list[i
         slices = _cut(batch * depth.output, budget // (lines * line_bytes))
         return [Block(first, last, 0, lines, last - first) for first, last in slices]
     found = []
-    # of two slices in a block, so that little of the input is transformed twice, to all
     reach = depth.kernel - 1
     some = max(1, min(depth.output, (budget // (lines * across) - reach * tile_bytes[0]) // sum(tile_bytes)))
     cuts = _cut(lines, budget // (across * (sum(tile_bytes) + reach * tile_bytes[0])) if some == 1 else lines)
     for image in range(batch):
-        for first, last in _cut(depth.output, some):
-            begin, end = inputs_of(depth, first, last)
-            for line_first, line_last in cuts:
-                origin = image * depth.output
-                found.append(Block(origin + first, origin + last, line_first, line_last, end - begin))
+        origin = image * depth.output
+        for line_first, line_last in cuts:
+            reached = 0
+            for first, last in _cut(depth.output, some):
+                begin, end = inputs_of(depth, first, last)
+                known = max(0, reached - begin)
+                found.append(Block(origin + first, origin + last, line_first, line_last, end - begin, known))
+                reached = end
     return found
 
 
@@ -271,7 +282,8 @@ def _begin(
 ) -> tuple[np.ndarray, list[Block]]:
     """A plan without its product, and its blocks. ``budget``: bytes of a block's tiles.
 
-    ``together``: see ``WINOGRAD``; 0 if both sides of a product stay: for the weight gradient, or some filters.
+    ``together``: see ``WINOGRAD``; 0 if both sides of a product stay: for the weight gradient, some filters, or taps
+    along D.
     """
     listed_h, counts_h = _listed(axes[1])
     listed_w, counts_w = _listed(axes[2])
@@ -280,7 +292,9 @@ def _begin(
     matrices = matrices_of(together) if together > 0 else PAIRS
     tile_bytes = [matrices * size * step for step in ((max(steps), 0) if together > 0 else steps)]
     blocks = _blocks(axes[0], batch, counts_h[0], across, tile_bytes, budget)
-    read = _apart(max(block.inputs * block.lines for block in blocks) * across * steps[0], size)
+    ring = max(block.inputs for block in blocks)
+    kept = [block.lines * (block.inputs if _alone(axes[0]) else ring) for block in blocks]
+    read = _apart(max(kept) * across * steps[0], size)
     written = _apart(max((block.last - block.first) * block.lines for block in blocks) * across * steps[1], size)
     input_step, product_step = [max(read, written)] * 2 if together > 0 else [read, written]
     operands = (
@@ -293,8 +307,8 @@ def _begin(
     )
     listed = np.concatenate([*listed_h, *listed_w])
     block_words = [
-        BLOCK.pack(first=block.first, last=block.last, line_first=block.line_first, line_last=block.line_last)
-        for block in blocks
+        BLOCK.pack(first=b.first, last=b.last, line_first=b.line_first, line_last=b.line_last, known=b.known)
+        for b in blocks
     ]
     words = WINOGRAD.pack(
         x=x,
@@ -313,6 +327,7 @@ def _begin(
         slices=axes[0].output,
         taps=axes[0].kernel,
         alone=_alone(axes[0]),
+        ring=ring,
         input_step=input_step,
         product_step=product_step,
         read=input_step if together > 0 else 0,
@@ -360,6 +375,8 @@ def transform_plan(
     shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
     shared = shared or filters
     budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
+    if axes[0].kernel > 1:  # the tiles read stay for the next block
+        budget, together = _RING_BYTES, 0
     if filters:
         budget, together = _WHOLE, 0
     words, blocks = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together, weight_step)
@@ -370,7 +387,7 @@ def transform_plan(
             lines = min(last, count) - min(first, count)
             heights |= heights_of(slices * lines * across, shape.rows)
     _fill(words, tile_product(dtype, "rows", shape.whole_vectors(), heights))
-    if filters:
+    if together == 0:
         work = PAIRS * int(words[WINOGRAD.input_step] + words[WINOGRAD.product_step])
     else:
         work = (matrices_of(together) + (0 if shared else _AHEAD)) * int(words[WINOGRAD.input_step])
