@@ -191,6 +191,24 @@ def test_three_axes(depth: int) -> None:
             check(window, 2, 5, 17, Source(np.random.default_rng(depth), np.float32, ("channels_last",)))
 
 
+@pytest.mark.parametrize("budget", [30_000, 200_000])
+@pytest.mark.parametrize("shape", [(1, (11, 9, 6), 3, 5), (3, (5, 7, 10), 9, 3), (2, (7, 3, 4), 5, 20)], ids=str)
+def test_slices_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, tuple[int, int, int], int, int], budget: int
+) -> None:
+    """A task keeps the slices that its next block reads again, for some lines or for all."""
+    batch, extents, inputs, outputs = shape
+    monkeypatch.setattr(winograd_plan, "_RING_BYTES", budget)
+    monkeypatch.setattr(winograd_plan, "_SHARED_SUM_BYTES", budget)
+    monkeypatch.setattr(winograd_plan, "_PARTS", 2)
+    for plans in (winograd._call, winograd._filters):
+        monkeypatch.setattr(winograd, plans.__name__, plans.__wrapped__)  # without the cached plans
+    source = Source(np.random.default_rng(11), np.float32, ("channels_last",))
+    for depth, low, high in ((3, 1, 1), (2, 0, 1), (4, 3, 0)):
+        window = window_of(extents, ((low, high), (1, 2), (1, 1)), kernel=(depth, 3, 3))
+        check(window, batch, inputs, outputs, source)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("padding", [0, 1, ((1, 2), (0, 1)), ((3, 0), (2, 3))], ids=str)
 def test_phases_of_a_transposed_convolution(padding: Any, dtype: type) -> None:
@@ -275,6 +293,7 @@ def test_bits_do_not_depend_on_threads() -> None:
         (window_of((19, 22), 2, 5), 40, 33),
         (window_of((19, 22), 2, 3, 2), 150, 130),
         (window_of((6, 5), 1), 150, 170),
+        (window_of((11, 20, 18), 1), 40, 33),
     ):
         case = Case(window, 3, inputs, outputs, False)
         arrays: Trio = tuple(Source(rng, np.float32, ("channels_last",)).arrays(case.x, case.w, case.y))  # type: ignore[assignment]

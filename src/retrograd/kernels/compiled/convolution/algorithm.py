@@ -395,7 +395,7 @@ def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs:
         tiles, rows = slices * along[0][0] * along[1][0], slices * sum(along[0]) * sum(along[1])
         blocks = blocks_of(tiles, elements * size, depth, columns, lanes, size, taps, sums)
         if sums:
-            partial = partial_sums(tiles, elements * size, (read + written) * lanes * size, taps)
+            partial = partial_sums(tiles, elements * size, (read + written) * lanes * size)
         together, spans = (slices / blocks, blocks) if taps == 1 else (1, slices)
         for of_h, of_w in product(*({*line} for line in along)):
             pairs = along[0].count(of_h) * along[1].count(of_w)

@@ -316,7 +316,7 @@ def _at_once(
     if not plan.shared:
         work = per_thread(plan.work, dtype)
         _gather[dtype](
-            len(plan.blocks),
+            len(plan.parts),
             x,
             transformed,
             init,
@@ -396,7 +396,6 @@ def _add_to(partials: np.ndarray, x: np.ndarray, g: np.ndarray, call: _Call, ele
             g,
             partials,
             elements,
-            len(plan.blocks),
             zeros,
             work,
             plan.work,

@@ -132,6 +132,13 @@ def _block(plan, index):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _part(plan, task):  # type: ignore[no-untyped-def]
+    """The first and last block of a task."""
+    at = plan[WINOGRAD.blocks] + BLOCK.words * plan[WINOGRAD.count] + PART.words * task
+    return plan[at + PART.first], plan[at + PART.last]
+
+
+@helper
 def _known_lines(plan, index):  # type: ignore[no-untyped-def]
     """The lines of the input that the block before has transformed."""
     at = plan[WINOGRAD.blocks] + BLOCK.words * index
@@ -386,21 +393,27 @@ def gather(
     residual: Array,
     bounds: Array,
 ) -> None:
-    """A block of ``y[o] = init + sum over the taps r of x[o + r - low] @ weights[r]``."""
+    """Some blocks of ``y[o] = init + sum over the taps r of x[o + r - low] @ weights[r]``."""
     matrices, table = offset(work, worker * work_words), offset(scratch, worker * scratch_words)
-    block = _block(plan, task)
-    lines_of_x, lines_of_y = _lines_of(block)
-    _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(matrices, plan[WINOGRAD.read]))
     v, m = address(offset(matrices, plan[WINOGRAD.read])), address(offset(matrices, plan[WINOGRAD.written]))
+    begin, end = _part(plan, task)
     last, size = plan[WINOGRAD.count] - 1, plan[WINOGRAD.size]
-    next_x, lines_of_next = input_lines(plan, _block(plan, min(task + 1, last)))
-    this_y, lines_of_this = output_lines(plan, block)
-    for pair in range(PAIRS):
-        if task < last:
-            read_soon(x, next_x, lines_of_next, pair, size)
-        write_soon(y, this_y, lines_of_this, pair, size)
-        _multiply(pair, block, weights, address(zeros), plan, v, m, offset(table, 2 * POINTS * SLOTS))
-    _transform_outputs(y, plan, block, 0, lines_of_y, init, table, matrices, True, residual, bounds)
+    for index in range(begin, end):
+        block = _block(plan, index)
+        lines_of_x, lines_of_y = _lines_of(block)
+        known = _known_lines(plan, index) if index > begin else 0
+        inputs = offset(matrices, plan[WINOGRAD.read])
+        _transform_inputs(x, plan, block, known, lines_of_x, address(zeros), table, inputs)
+        next_x, lines_of_next = input_lines(plan, _block(plan, min(index + 1, last)))
+        this_y, lines_of_this = output_lines(plan, block)
+        for pair in range(PAIRS):
+            if index < last:
+                read_soon(x, next_x, lines_of_next, pair, size)
+            write_soon(y, this_y, lines_of_this, pair, size)
+            _multiply(pair, block, weights, address(zeros), plan, v, m, offset(table, 2 * POINTS * SLOTS))
+        _transform_outputs(
+            y, plan, block, 0, lines_of_y, init, table, offset(matrices, plan[WINOGRAD.written]), True, residual, bounds
+        )
 
 
 def weight_grad(
@@ -410,7 +423,6 @@ def weight_grad(
     g: Array,
     target: Array,
     part_words: int,
-    count: int,
     zeros: Array,
     work: Array,
     work_words: int,
@@ -418,17 +430,18 @@ def weight_grad(
     scratch: Table,
     scratch_words: int,
 ) -> None:
-    """A partial sum of the gradient to the transformed weights, of some of the ``count`` blocks."""
+    """A partial sum of the gradient to the transformed weights, of some blocks."""
     of_v = worker * work_words
     of_m = of_v + PAIRS * plan[WINOGRAD.input_step]
     table = offset(scratch, worker * scratch_words)
     target_at = address(offset(target, task * part_words))
-    part = plan[WINOGRAD.blocks] + BLOCK.words * count + PART.words * task
-    first, last, size = plan[part + PART.first], plan[part + PART.last] - 1, plan[WINOGRAD.size]
-    for index in range(first, last + 1):
+    first, end = _part(plan, task)
+    last, size = end - 1, plan[WINOGRAD.size]
+    for index in range(first, end):
         block = _block(plan, index)
         lines_of_x, lines_of_g = _lines_of(block)
-        _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(work, of_v))
+        known = _known_lines(plan, index) if index > first else 0
+        _transform_inputs(x, plan, block, known, lines_of_x, address(zeros), table, offset(work, of_v))
         _transform_outputs(g, plan, block, 0, lines_of_g, zeros, table, offset(work, of_m), False, g, g)
         following = _block(plan, min(index + 1, last))
         next_x, lines_of_next_x = input_lines(plan, following)

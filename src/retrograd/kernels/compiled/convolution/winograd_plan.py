@@ -72,16 +72,16 @@ WINOGRAD = record(
     blocks=1,
     count=1,  # where the blocks begin, and how many there are
     ahead=1,  # 1: prefetch
-    list=0,  # the tiles along H, the tiles along W, the blocks, and the parts of a weight gradient
+    list=0,  # the tiles along H, the tiles along W, the blocks, and the parts
 )
 TILE = record(begin=1, size=1)  # its first position; how many positions it has
 BLOCK = record(first=1, last=1, line_first=1, line_last=1, known=1)  # see ``Block``
 PART = record(first=1, last=1)  # blocks
 
-# With taps along D, adjacent blocks read some of the same slices; where threads share a block, these are transformed
-# once. Otherwise, the forward pass writes each product M_e into the matrix of the previous pair, which is no longer
-# needed: M_e is matrix e + e // together, V_e the one after it. Different threads may multiply pairs that share no
-# spare matrix.
+# The forward pass writes each product M_e into the matrix of the previous pair, which is no longer needed:
+# M_e is matrix e + e // together, V_e the one after it. Different threads may multiply pairs that share no
+# spare matrix. But with taps along D, V stays: adjacent blocks read some of the same slices, which a task transforms
+# once.
 #
 # Where the transformed weights are larger than the transformed input, one block has all of the input, which is
 # transformed once; then the weights are transformed, multiplied and forgotten, some filters at a time. In the forward
@@ -90,7 +90,7 @@ PART = record(first=1, last=1)  # blocks
 
 _TOGETHER = 3  # pairs of a task, where threads share a block
 _BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core, and of one that all cores share
-_RING_BYTES = 4 << 20  # as the shared ones, with taps along D
+_RING_BYTES, _RUNS = 2 << 20, 8  # with taps along D: tiles of a block; most tasks, of adjacent blocks
 _LARGE = 3 << 20  # bytes of transformed weights that are too many to reread for each small block
 _SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
 _LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2 with a block
@@ -139,7 +139,7 @@ class Transformed:
     work: int  # elements per thread, or of the block that threads share
     table: int  # words per thread
     weights: int  # elements of the transformed weights, or of all their partial sums
-    parts: list[tuple[int, int]]  # weight gradient: first and last block of every partial sum; one, if shared
+    parts: list[tuple[int, int]]  # first and last block of every task, or of every partial sum; one, if shared
 
 
 def tiles_of(extent: int) -> list[int]:
@@ -352,6 +352,17 @@ def _fill(words: np.ndarray, product: np.ndarray) -> None:
     words[WINOGRAD.product : WINOGRAD.product + PRODUCT.words] = product
 
 
+def _with_parts(words: np.ndarray, parts: list[tuple[int, int]]) -> np.ndarray:
+    return np.concatenate([words, *(PART.pack(first=first, last=last) for first, last in parts)])
+
+
+def _work(words: np.ndarray, together: int, shared: bool) -> int:
+    """Elements of the matrices of a thread, with the gap to the next thread's, or of those that threads share."""
+    steps = [int(words[WINOGRAD.input_step]), int(words[WINOGRAD.product_step])]
+    matrices = PAIRS * sum(steps) if together == 0 else matrices_of(together) * steps[0]
+    return matrices + (0 if shared else _AHEAD * max(steps))
+
+
 def transform_plan(
     axes: list[Axis],
     batch: int,
@@ -372,14 +383,17 @@ def transform_plan(
     weights = axes[0].kernel * PAIRS * weight_step
     tiles = _tiles_of(axes, batch)
     # each small block reads the weights again: their total work must outweigh that
-    shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
-    shared = shared or filters
+    shared = filters or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
     budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
     if axes[0].kernel > 1:  # the tiles read stay for the next block
-        budget, together = _RING_BYTES, 0
+        shared, budget, together = filters, _RING_BYTES, 0
     if filters:
         budget, together = _WHOLE, 0
     words, blocks = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together, weight_step)
+    count = len(blocks)
+    if axes[0].kernel > 1 and count < _PARTS:
+        shared = True
+    parts = [(0, count)] if shared else _ranges(count, min(_RUNS, count) if axes[0].kernel > 1 else count)
     heights: set[int] = set()
     alone, counts_h, counts_w = words[WINOGRAD.alone], words[WINOGRAD.counts_h :][:3], words[WINOGRAD.counts_w :][:3]
     for slices, first, last in {(b.last - b.first if alone else 1, b.line_first, b.line_last) for b in blocks}:
@@ -387,12 +401,9 @@ def transform_plan(
             lines = min(last, count) - min(first, count)
             heights |= heights_of(slices * lines * across, shape.rows)
     _fill(words, tile_product(dtype, "rows", shape.whole_vectors(), heights))
-    if together == 0:
-        work = PAIRS * int(words[WINOGRAD.input_step] + words[WINOGRAD.product_step])
-    else:
-        work = (matrices_of(together) + (0 if shared else _AHEAD)) * int(words[WINOGRAD.input_step])
+    words = _with_parts(words, parts)
     table = page_of((2 * POINTS + 1 + axes[0].kernel) * SLOTS)
-    return Transformed(words, blocks, shared, work, table, weights, [])
+    return Transformed(words, blocks, shared, _work(words, together, shared), table, weights, parts)
 
 
 def transform_sum_plan(
@@ -410,22 +421,19 @@ def transform_sum_plan(
     shape = tile(dtype, "dense", columns)
     weight_step = _apart(depth * -(-columns // shape.lanes) * shape.lanes, size)
     elements = axes[0].kernel * PAIRS * weight_step
-    shared = elements * size > _LARGE_SUMS or axes[0].kernel > 1 or filters
-    budget = _WHOLE if filters else _SHARED_SUM_BYTES if shared else _SUM_BLOCK_BYTES
+    shared = elements * size > _LARGE_SUMS or filters
+    budget = _SHARED_SUM_BYTES if shared else _RING_BYTES if axes[0].kernel > 1 else _SUM_BLOCK_BYTES
+    budget = _WHOLE if filters else budget
     words, blocks = _begin(axes, batch, depth, columns, shape, x, g, size, budget, 0, weight_step)
     count = len(blocks)
     # a single block would be a single task: threads share it, if its products are worth several
     shared = shared or (count == 1 and _tiles_of(axes, batch) * PAIRS * depth * columns > TASK_WORK)
     parts = [(0, count)] if shared else _ranges(count, min(_PARTS, count))
     _fill(words, even_product(dtype, "dense", shape.whole_vectors(), depth))
-    if not shared:
-        words = np.concatenate([words, *(PART.pack(first=first, last=last) for first, last in parts)])
-    work = PAIRS * int(words[WINOGRAD.input_step] + words[WINOGRAD.product_step])
-    if not shared:
-        work += _AHEAD * int(max(words[WINOGRAD.input_step], words[WINOGRAD.product_step]))
+    words = _with_parts(words, parts)
     most = max(block.last - block.first for block in blocks)
     table = page_of(2 * POINTS * SLOTS + depth + 2 * most)
-    return Transformed(words, blocks, shared, work, table, len(parts) * elements, parts)
+    return Transformed(words, blocks, shared, _work(words, 0, shared), table, len(parts) * elements, parts)
 
 
 def blocks_of(
@@ -441,8 +449,8 @@ def blocks_of(
     return -(-tiles * one // (_SHARED_BYTES if shared else _BLOCK_BYTES))
 
 
-def partial_sums(tiles: int, weight_bytes: int, tile_bytes: int, taps: int) -> int:
+def partial_sums(tiles: int, weight_bytes: int, tile_bytes: int) -> int:
     """How many partial sums a weight gradient has; the bytes are those of the weights and of a tile at one point."""
-    if weight_bytes > _LARGE_SUMS or taps > 1:
+    if weight_bytes > _LARGE_SUMS:
         return 1
     return min(_PARTS, -(-tiles * PAIRS * tile_bytes // _SUM_BLOCK_BYTES))
