@@ -25,7 +25,7 @@ from math import prod
 
 import numpy as np
 
-from ..machine.microkernel import PRODUCT, TASK_WORK, Tile, even_product, heights_of, tile
+from ..machine.microkernel import PRODUCT, TASK_WORK, Tile, even_product, heights_of, registers, tile
 from ..machine.microkernel import product as tile_product
 from ..machine.record import record
 from ..machine.scratch import page_of
@@ -93,6 +93,7 @@ _BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core
 _RING_BYTES, _RUNS = 2 << 20, 8  # with taps along D: tiles of a block; most tasks, of adjacent blocks
 _LARGE = 3 << 20  # bytes of transformed weights that are too many to reread for each small block
 _SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
+_LONG_SUM = 64  # tiles of a block of the weight gradient, at least
 _LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2 with a block
 _CACHED = 1 << 20  # bytes of both operands that may still be in L2
 _PARTS = 4  # partial sums, if each core has its own blocks
@@ -422,7 +423,9 @@ def transform_sum_plan(
     weight_step = _apart(depth * -(-columns // shape.lanes) * shape.lanes, size)
     elements = axes[0].kernel * PAIRS * weight_step
     shared = elements * size > _LARGE_SUMS or filters
-    budget = _SHARED_SUM_BYTES if shared else _RING_BYTES if axes[0].kernel > 1 else _SUM_BLOCK_BYTES
+    budget = _SHARED_SUM_BYTES if shared else _RING_BYTES
+    if not shared and axes[0].kernel == 1:
+        budget = _sum_block_bytes((-(-depth // shape.lanes) + -(-columns // shape.lanes)) * shape.lanes * size)
     budget = _WHOLE if filters else budget
     words, blocks = _begin(axes, batch, depth, columns, shape, x, g, size, budget, 0, weight_step)
     count = len(blocks)
@@ -436,13 +439,24 @@ def transform_sum_plan(
     return Transformed(words, blocks, shared, _work(words, 0, shared), table, len(parts) * elements, parts)
 
 
+def _sum_block_bytes(tile_bytes: int) -> int:
+    """The bytes of a block of a weight gradient that no threads share; the bytes given are of a tile at one point.
+
+    With 16 registers, sums of few tiles are slower than blocks that leave L2.
+    """
+    if registers() == 32:
+        return _SUM_BLOCK_BYTES
+    return max(_SUM_BLOCK_BYTES, min(_RING_BYTES, _LONG_SUM * PAIRS * tile_bytes))
+
+
 def blocks_of(
     tiles: int, weight_bytes: int, depth: int, columns: int, lanes: int, size: int, taps: int, sums: bool
 ) -> int:
     """About how many blocks a pass has; the bytes are those of all transformed weights."""
     read, written = (-(-channels // lanes) * lanes * size for channels in (depth, columns))
     if sums:
-        budget = _SUM_BLOCK_BYTES if weight_bytes <= _LARGE_SUMS and taps == 1 else _SHARED_SUM_BYTES
+        is_shared = weight_bytes > _LARGE_SUMS or taps > 1
+        budget = _SHARED_SUM_BYTES if is_shared else _sum_block_bytes(read + written)
         return -(-tiles * PAIRS * (read + written) // budget)
     one = matrices_of(PAIRS) * max(read, written)
     shared = taps > 1 or weight_bytes > _LARGE or 2 * weight_bytes > tiles * one
@@ -453,4 +467,4 @@ def partial_sums(tiles: int, weight_bytes: int, tile_bytes: int) -> int:
     """How many partial sums a weight gradient has; the bytes are those of the weights and of a tile at one point."""
     if weight_bytes > _LARGE_SUMS:
         return 1
-    return min(_PARTS, -(-tiles * PAIRS * tile_bytes // _SUM_BLOCK_BYTES))
+    return min(_PARTS, -(-tiles * PAIRS * tile_bytes // _sum_block_bytes(tile_bytes)))
