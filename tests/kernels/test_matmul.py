@@ -279,6 +279,29 @@ def test_dot_products_that_prefetch(lead: tuple[int, ...], dtype: type, monkeypa
     matmul._call.cache_clear()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lead", [(), (2,)])
+@pytest.mark.parametrize(("K", "N"), [(1, 5), (3, 64), (70, 4099), (131, 8203), (64, 300)])
+def test_a_row_times_a_large_matrix(
+    K: int, N: int, lead: tuple[int, ...], dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of terms, four rows at a time and the rest, and pieces as long as the sums that stay in L1."""
+    choice = thin_product.Choice(0.0, "lines", 1, 16, 1)
+    monkeypatch.setattr(thin_product, "choose", lambda *_: choice)
+    matmul._call.cache_clear()
+    monkeypatch.setattr(matmul, "_products", Prepared(matmul._multiplied))
+    source = Source(np.random.default_rng(0), dtype, ("contiguous",))
+    check(kernels, source, (*lead, 1, K), (*lead, K, N), bias=True)
+    check(kernels, source, (*lead, 1, K), (*lead, K, N))
+    a, b = source.arrays((*lead, K, 2), (*lead, K, 2 * N))
+    wrong = b.copy()
+    wrong[..., K // 2, N // 3] = np.nan
+    for y in (b, wrong):  # rows some way apart; NaN stays in its column
+        x, y = a[..., :1].swapaxes(-1, -2), y[..., :N]
+        assert_close(run(matmul.matmul, x, y), naive.matmul(x, y), 1e-4)
+    matmul._call.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("M", "K", "N", "batch"),
     [(1, 1900, 1700, 1), (5000, 3, 260, 1), (9000, 40, 5, 1), (1, 40, 1500, 70), (3, 999, 2, 90)],

@@ -64,6 +64,7 @@ _GROUP, _GROUP_BYTES = 2, 1 << 17  # panels; or as many as fill a part of L2, wh
 _NEAR = 1 << 15  # bytes of B that stay in L1
 _TASK_ROWS = 256  # rows that pay for packing B a second time
 _TASK_TILES = 10
+_LINE_TASK = 2048  # columns of ``lines``: shorter pieces of rows are prefetched less well
 _TASK_WORK = 1_000_000  # multiply-adds that are worth a separate task
 _SMALL_TASK_WORK = 250_000  # the same for tasks that copy nothing
 _MOST_TASKS = 16
@@ -244,6 +245,8 @@ def plan_thin(
     each = -(-max(1, min(_MOST_TASKS, work * len(batch) // of_task)) // len(batch))
     if made.packing:
         tile_cuts, panel_cuts = min(made.tiles, max(1, rows // _TASK_ROWS)), 1  # each copies B
+    elif choice.kernel == "lines":
+        tile_cuts, panel_cuts = 1, max(1, min(each, columns // _LINE_TASK))
     elif columns > rows:  # the larger of A and B is cut, so that it is read once
         panel_cuts = min(made.panels, each)
         tile_cuts = min(made.tiles, -(-each // panel_cuts))
@@ -267,7 +270,7 @@ def plan_thin(
         np.concatenate(parts),
         0 if near else made.tiles // tile_cuts,
     )
-    kernel = "strips" if choice.kernel == "strip" else "dots"
+    kernel = "strips" if choice.kernel == "strip" else choice.kernel
     return Product(kernel, words, -(-len(parts) // together), made.packed)
 
 
@@ -277,6 +280,7 @@ _KERNELS = {
     "multiply": kernel("matmul.multiply"),
     "strips": kernel("thin_product.strips"),
     "dots": kernel("thin_product.dots"),
+    "lines": kernel("thin_product.lines"),
 }
 _SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # rows of A or bytes of B up to which a copy of B costs more than it saves
 _FEW_ROWS = 24  # the same rows with 16 registers, if the rows of B share sets of L1

@@ -6,6 +6,7 @@ micro-kernels of its own, which walk over the tiles themselves:
 - ``strip``: a tile is some rows of some vectors of C. For each k, a row of B is multiplied by an element of each row of
   A. C is written line by line. The last vector of a line ends with the line: it overlaps the one before it, so that
   nothing is masked, unless C is narrower than a vector.
+- ``lines``: the single row of C stays in L1 while B streams by, four rows at a time, in long pieces.
 - ``dots``: rows of A times columns of B, both contiguous, a vector of terms at a time. As many sums as a vector has
   lanes are reduced to one together.
 
@@ -26,6 +27,7 @@ from .machine.microkernel import registers
 from .machine.record import record
 from .machine.target import vector_bytes
 
+LINE_BLOCK = 64  # terms of ``lines`` that are added in L1, then to C
 BLOCK = 128  # units of terms that are added in registers, then to the sum of the blocks before
 STACK = 4096  # elements of a copy of B that a task has on its stack: a launch without scratch memory is found natively
 
@@ -81,6 +83,7 @@ _COMMON = {
     "count": 1,  # parts of a task, and of all tasks
 }
 STRIPS = record(**_COMMON, group=1, a_step=1, panel=1, last_panel=1, last=1, tall=1, short=1, parts=0)
+LINES = record(**_COMMON, a_depth=1, width=1, parts=0)
 DOTS = record(**_COMMON, narrow=1, wide_tiles=1, group=1, ahead=1, ahead_step=1, kernels=4, parts=0)
 
 
@@ -105,7 +108,7 @@ def choose(
 _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
 _LINE = 64  # bytes
 _WIDEST = 20  # vectors of a single row whose B comes from memory: so many lines are on their way
-_FROM_L2 = 96  # bytes per cycle, beside the loads of a tile
+_FROM_L2, _PIECES_FROM_L2 = 96, 35  # bytes per cycle, beside the loads of a tile; of pieces of rows, with 16 registers
 _MOST_PAGES = 256  # whose addresses the CPU finds without a pause
 _LEAST_OF_PAGE = 256  # bytes of a row that are worth a walk over so many pages
 _PERIOD, _WAYS = 4096, 8  # of L1: addresses a period apart share a set of so many lines
@@ -116,6 +119,8 @@ _OF_PAGE = 1.25  # cycles per line of the cache, of rows of B in more pages than
 _FEW_PAGES, _OF_CONFLICT = 64, 2.5  # ... cycles per line, if the rows share sets of L1 as well
 _OF_TALL = 4  # cycles per term, of a tall tile that reads columns of A again which have left L1
 _OF_FAR = 25, 16  # cycles per line of B in L3, in pieces of strips and of panels
+_LINES_FROM, _LEAST_LINE, _LINE_WIDTH = 1 << 20, 64, 256  # bytes of B and columns of ``lines``, and of its panels
+_OF_LINES, _OF_PIECES = 3.2, 3.5  # cycles per line of a B not in L2: read by ``lines``, more in pieces by ``strip``
 _OF_A = 4, 8  # cycles per line of A that has left L1, or L2, for every group of panels
 _OF_COPY = 0.5, 0.75  # cycles per element of a copy of B, by vectors and by elements
 _L2_SHARE, _L3_SHARE = 1 << 19, 16 << 20  # bytes of all B that stay in L2 and in L3
@@ -140,6 +145,9 @@ def _choices(
     touched = 1 + vector_bytes() / _LINE  # lines of the cache: arrays are aligned to 16 bytes
     content, content_of_a = columns * depth * size, rows * depth * size
     copying = b_column != 1 and columns > 1
+    streaming = rows == 1 and not many and not copying and content > _LINES_FROM and columns >= _LEAST_LINE
+    if streaming:
+        yield Choice(content / _LINE * _OF_LINES + _OF_CALL, "lines", 1, _LINE_WIDTH // lanes, 1)
     together = depth if copying else rows_in_l1(b_depth * size)
     pages = min(depth, content // _PERIOD)  # of memory, that every tile of a panel reads from
     copied = _OF_COPY[min(columns, depth) < lanes] * columns * depth + _OF_COPYING
@@ -159,8 +167,13 @@ def _choices(
             each = max(each, (cells + width + (0 if many else height) + 1) / _ISSUED)
             if tiles > 1 and pages >= _FEW_PAGES:
                 each = max(each, _OF_PAGE * width * touched)
+            # bytes for a term that the next tile or panel reads again
+            of_b, of_a = width * vector_bytes(), height * size + _LINE if dense and panels > 1 and not many else 0
+            apart = panels > 1 and not many and depth * (of_b + of_a) > _NEAR * 3 // 4
+            if apart and (tiles > 1 or dense):
+                each += (of_b * (tiles > 1) + of_a) / _PIECES_FROM_L2
             if tiles > 1 and (near > _NEAR or depth > together):
-                each += width * lanes * size / _FROM_L2
+                each += 0 if apart else of_b / _FROM_L2
                 if not copying and rows_conflict(depth, b_depth * size):
                     each += conflict_cycles(width * lanes * size)
             if tiles > 1 and dense and columns_are_far(depth):
@@ -168,6 +181,8 @@ def _choices(
             cycles = tiles * panels * (depth * each + cells * touched + _OF_TILE) + _OF_CALL
             if tiles > 1 and not copying:
                 cycles += far_cycles(content, False)
+            if streaming:
+                cycles += content / _LINE * _OF_PIECES
             groups = -(-panels // _near_panels(near))
             if not many and tiles > 1 and groups > 1 and content_of_a > _FAR // 2:
                 cycles += groups * content_of_a / _LINE * _OF_A[content_of_a > _L2_SHARE]
@@ -289,6 +304,8 @@ def layout(choice: Choice, columns: int, rows: int, depth: int, b_depth: int, b_
     """How many tiles there are, and the copy of B."""
     lanes = vector_bytes() // (4 if dtype == "f" else 8)
     tiles = -(-rows // choice.rows)
+    if choice.kernel == "lines":
+        return Layout(1, -(-columns // (choice.width * lanes)), 0, 0)
     if choice.kernel == "strip":
         row = 0 if b_column == 1 or columns == 1 else -(-columns // lanes) * lanes
         panels, copied = -(-columns // (choice.width * lanes)), row * depth
@@ -355,6 +372,8 @@ def words(
             tall=tall,
             short=short,
         )
+    if choice.kernel == "lines":
+        return LINES.pack(**common, a_depth=a_steps[1], width=choice.width * lanes)
     narrow, wide_tiles = divmod(columns, made.panels)
     heights = ((least + 1, extra), (least, extra < made.tiles))
     widths = ((narrow + 1, wide_tiles), (narrow, wide_tiles < made.panels))

@@ -12,9 +12,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .machine.compiler import Array, Table
+from .machine.compiler import Array, Table, helper
 from .machine.microkernel import registers
-from .machine.microkernel_jit import apply_formula, clamped, finish_of
+from .machine.microkernel_jit import apply_formula, clamped, finish_line, finish_of
 from .machine.simd import (
     I32,
     I64,
@@ -22,16 +22,23 @@ from .machine.simd import (
     buffer,
     declare,
     first_lanes,
+    fma,
+    full,
+    lanes,
+    load,
+    load_first,
     masked_load,
     masked_store,
     offset,
     splat,
+    store,
+    store_first,
     suffix,
 )
 from .machine.target import vector_bytes
 from .matmul import PART
 from .memory.packing_jit import pack_block
-from .thin_product import BLOCK, DOT_ARGUMENTS, DOTS, STACK, STRIP_ARGUMENTS, STRIPS
+from .thin_product import BLOCK, DOT_ARGUMENTS, DOTS, LINE_BLOCK, LINES, STACK, STRIP_ARGUMENTS, STRIPS
 
 _BYTE = ir.IntType(8).as_pointer()
 _LINE, _AHEAD = 64, 8  # bytes of a line of the cache; rows of B to prefetch
@@ -505,3 +512,74 @@ def dots(
                     own_rows = stop * low + min(stop, extra_rows) - row
                     own_columns = right * narrow + min(right, extra_columns) - column
                     apply_formula(finish, c_at, own_rows, c_row, own_columns)
+
+
+@helper
+def add_rows(a, a_step, b, b_step, terms, count, sums):  # type: ignore[no-untyped-def]
+    """``sums[j] += sum of a[k * a_step] * b[k * b_step + j]``, four rows of b at a time: the CPU prefetches them."""
+    L, k = lanes(sums), 0
+    while k + 4 <= terms:
+        x0, x1, x2, x3 = a[k * a_step], a[(k + 1) * a_step], a[(k + 2) * a_step], a[(k + 3) * a_step]
+        y0 = offset(b, k * b_step)
+        y1, y2, y3 = offset(y0, b_step), offset(y0, 2 * b_step), offset(y0, 3 * b_step)
+        j = 0
+        while j + L <= count:
+            s = fma(load(y1, j), x1, fma(load(y0, j), x0, load(sums, j)))
+            store(sums, j, fma(load(y3, j), x3, fma(load(y2, j), x2, s)))
+            j += L
+        if j < count:
+            few = count - j
+            s = fma(load_first(y1, j, few), x1, fma(load_first(y0, j, few), x0, load(sums, j)))
+            store(sums, j, fma(load_first(y3, j, few), x3, fma(load_first(y2, j, few), x2, s)))
+        k += 4
+    while k < terms:
+        x, y = a[k * a_step], offset(b, k * b_step)
+        for j in range(0, count, L):
+            row = load(y, j) if count - j >= L else load_first(y, j, count - j)
+            store(sums, j, fma(row, x, load(sums, j)))
+        k += 1
+
+
+def lines(
+    task: int,
+    worker: int,
+    a: Array,
+    b: Array,
+    init: Array,
+    c: Array,
+    packed: Array,
+    packed_words: int,
+    plan: Table,
+    residual: Array,
+    bounds: Array,
+) -> None:
+    """Parts of the single row of ``c = init + a @ b``, whose sums stay in L1 while long pieces of B stream by."""
+    depth, columns, width = plan[LINES.depth], plan[LINES.columns], plan[LINES.width]
+    L, sums = lanes(c), _on_stack(c)
+    for part in range(task * plan[LINES.each], min(plan[LINES.count], (task + 1) * plan[LINES.each])):
+        at = LINES.parts + PART.words * part
+        x, y, z = offset(a, plan[at + PART.a]), offset(b, plan[at + PART.b]), plan[at + PART.c]
+        last = min(columns, plan[at + PART.panel_last] * width)
+        for left in range(plan[at + PART.panel_first] * width, last, STACK):
+            count = min(STACK, last - left)
+            for k in range(0, depth, LINE_BLOCK):
+                for j in range(0, count, L):
+                    store(sums, j, full(c, 0.0))
+                terms, row = min(LINE_BLOCK, depth - k), offset(y, k * plan[LINES.b_depth] + left)
+                add_rows(
+                    offset(x, k * plan[LINES.a_depth]),
+                    plan[LINES.a_depth],
+                    row,
+                    plan[LINES.b_depth],
+                    terms,
+                    count,
+                    sums,
+                )
+                before = offset(init, left) if k == 0 else offset(c, z + left)
+                for j in range(0, count, L):
+                    if count - j >= L:
+                        store(c, z + left + j, load(before, j) + load(sums, j))
+                    else:
+                        few = count - j
+                        store_first(c, z + left + j, load_first(before, j, few) + load(sums, j), few)
+            finish_line(c, z + left, count, residual, bounds)
