@@ -494,6 +494,35 @@ def test_weight_grad_of_outputs_as_rows(
         direct._reduce_plan.cache_clear()
 
 
+@pytest.mark.pairwise
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("panels", [1, 2, 9])
+@pytest.mark.parametrize("name", SUMMED)
+def test_weight_grad_of_copies(
+    monkeypatch: pytest.MonkeyPatch, name: str, panels: int, dtype: type, swapped: bool
+) -> None:
+    """As with 16 registers, where rows of x share few lines of L1: here of all shapes, in blocks of few panels."""
+    width = tile("f", "sums", 1000).width * np.dtype("f").itemsize
+    constants = {"_APART": 1, "_READ_OFTEN": 1, "_READ_MORE_OFTEN": 1, "_TILES": 1, "_POSITIONS": 20}
+    for constant, value in {**constants, "_COPIED": 20 * width * panels, "registers": lambda: 16}.items():
+        monkeypatch.setattr(direct_plan, constant, value)
+    monkeypatch.setattr(direct_plan, "is_swapped", lambda *_: swapped)
+    force(monkeypatch, "direct", "conv_weight_grad")
+    direct._reduce_plan.cache_clear()
+    case = SUMMED[name]
+    try:
+        found = set()
+        for layout in ("channels_last", "contiguous", "every_other"):
+            source = Source(np.random.default_rng(1), dtype, (layout,))
+            check(kernels, case, source)
+            x, _, g = operands(case, Source(np.random.default_rng(2), dtype, (layout,)))
+            found.add(kernels.conv_weight_grad(x, g, case.window).tobytes())
+        assert len(found) == 1  # the same bits for any order of memory
+    finally:
+        direct._reduce_plan.cache_clear()
+
+
 def test_rows_are_outputs_where_they_fill_vectors() -> None:
     lanes = tile("f", "sums", 1).lanes
     whole, part = 6 * lanes, 3 * lanes // 2

@@ -29,6 +29,7 @@ CASES = {
     "direct, large weights": Case(conv_window((9, 9), 3, 2, 1), 2, 160, 200, False),
     "groups": Case(conv_window((20, 21), 3, 1, 1, 1, 2), 4, 40, 48, True),
     "pointwise": Case(conv_window((20, 21), 1), 8, 64, 96, False),
+    "pointwise, rows 512 bytes apart": Case(conv_window((12, 13), 1), 4, 128, 112, False),
     "depthwise": Case(conv_window((40, 41), 3, 1, 1, 1, 64), 4, 64, 64, True),
     "narrow": Case(conv_window((60, 60), 7, 2, 3), 2, 3, 48, False),
     "fold": Case(conv_window((40, 40), 4, 2, 1), 2, 3, 48, False),

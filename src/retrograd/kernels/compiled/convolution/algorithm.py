@@ -103,7 +103,11 @@ def bytes_used(
     most, least = temporary(form, job, window, batch, inputs, outputs, dtype)
     if limit is None or most <= limit:
         return most
-    return max(least, limit // least * least) if form in ("direct", "depthwise") else least
+    if form not in ("direct", "depthwise"):
+        return least
+    size = 4 if dtype == "f" else 8
+    each = least if form == "depthwise" else window.taps * inputs // window.groups * outputs * size
+    return least + max(0, limit - least) // each * each
 
 
 # ---- Choice of the algorithm for a convolution ----------------------------------------------------------------------

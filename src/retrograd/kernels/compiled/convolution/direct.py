@@ -14,12 +14,12 @@ from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, cores, per_thread
 from ..memory.finish import Finish
-from ..memory.layout import fill, nested_strides, usual_strides
+from ..memory.layout import channels_last, fill, nested_strides, usual_strides
 from ..memory.moves import copy
 from ..memory.packing import pack_weights, packed_elements, whole_steps, zeros_of
 from .axes import merge_window, three_axes, three_strides
 from .borders import border_words, correct
-from .direct_plan import REDUCE, REDUCE_TASK, Gather, Reduce, gather_plan, reduce_plan
+from .direct_plan import REDUCE, REDUCE_TASK, Gather, Reduce, gather_plan, is_one_line, reduce_plan
 
 # ---- The partial sums of a weight gradient, one for each part of the work -------------------------------------------
 
@@ -160,12 +160,24 @@ def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None 
     ``limit``: bytes for the partial sums; fewer at a time, added in the same order, give the same bits.
     """
     groups, taps = window.groups, window.taps
+    if is_one_line(window):
+        x, g = _spaced(x), _spaced(g)
     rows, columns = x.shape[1] // groups, g.shape[1] // groups
     plan = _reduce_plan(window, x.shape[0], rows, columns, x.dtype.char, x.strides, g.strides)
     gw = np.empty((*window.kernel, rows, g.shape[1]), x.dtype, like=x)
     sums = gw.reshape(taps, rows, groups, columns).transpose(0, 3, 2, 1) if plan.swapped else gw
     _reduced(plan, x, g, sums, limit)
     return gw
+
+
+def _spaced(x: np.ndarray) -> np.ndarray:
+    """``x`` (N, C, ...) if its positions are equally spaced, else a copy."""
+    step = x.strides[-1] * x.shape[-1]
+    for axis in (*range(x.ndim - 2, 1, -1), 0):
+        if x.shape[axis] > 1 and x.strides[axis] != step:
+            return channels_last(x)
+        step *= x.shape[axis]
+    return x
 
 
 def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
@@ -184,7 +196,7 @@ def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: 
     dtype = x.dtype.char
     scratch, zeros = per_thread(plan.scratch, "i8"), zeros_of(plan.zeros, dtype)
     copies = per_thread(plan.copies, dtype)
-    some = plan.parts if limit is None else min(plan.parts, limit // gw.nbytes)
+    some = plan.parts if limit is None else min(plan.parts, (limit - _copied(plan, x.itemsize)) // gw.nbytes)
     if plan.parts == 1 or some == plan.parts:
         in_place = plan.parts == 1 and not plan.swapped
         target = gw if in_place else aligned(plan.parts * gw.size, dtype).reshape(plan.parts, gw.size)
@@ -237,7 +249,13 @@ def weight_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dty
     one = window.taps * inputs // groups * outputs * size
     x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
     plan = _reduce_plan(window, batch, inputs // groups, outputs // groups, dtype, x, g)
-    return (plan.parts * one, one) if plan.parts > 1 or plan.swapped else (0, 0)
+    copied = _copied(plan, size)
+    return (plan.parts * one + copied, one + copied) if plan.parts > 1 or plan.swapped else (copied, copied)
+
+
+def _copied(plan: Reduce, size: int) -> int:
+    """Bytes of the copies of panels and tiles, of all threads."""
+    return plan.copies * size * cores()
 
 
 def row_grad_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:

@@ -496,6 +496,26 @@ def _chunk_soon(x, g, plan, own, a, b, with_g, first_row, last_row, part, parts)
         at += count
 
 
+@helper
+def _pack_positions(source, scratch, table, word, words, entries, depth, step, move, count, copies, at, width):  # type: ignore[no-untyped-def]
+    """``count`` elements of each position of the lines of a table, ``width`` apart, from ``copies[at]`` on.
+
+    The last vector of a position is written whole, before the next position. ``step``: elements between positions.
+    """
+    one = lanes(copies)
+    for entry in range(entries):
+        place = scratch[table + words * entry + word] + move
+        for first in range(0, count, one):  # a vector of every position
+            row, to, some = pointer_like(source, place), at + first, count - first
+            if some >= one:
+                for k in range(depth):
+                    store(copies, to + k * width, load(row, first + k * step))
+            else:
+                for k in range(depth):
+                    store(copies, to + k * width, load_first(row, first + k * step, some))
+        at += depth * width
+
+
 def weight_grad(
     task: int,
     worker: int,
@@ -523,7 +543,8 @@ def weight_grad(
     size, width, channels = plan[REDUCE.size], plan[REDUCE.width], plan[REDUCE.rows]
     rows_of_c = worker * scratch_words
     slots = plan[REDUCE.span] * plan[REDUCE.planes]
-    tags, table = rows_of_c + MOST_ROWS, rows_of_c + MOST_ROWS + slots
+    tags, packed = rows_of_c + MOST_ROWS, rows_of_c + MOST_ROWS + slots
+    table = packed + 2
     taps_h, taps_w = plan[WINDOW.kernel + 1] // plan[REDUCE.taps], plan[WINDOW.kernel + 2]
     for slot in range(slots):
         scratch[tags + slot] = -1
@@ -575,48 +596,86 @@ def weight_grad(
             parts, following = (group_last - group_first) * tiles, min(last + plan[REDUCE.chunk], row_last)
             soon = plan[REDUCE.ahead] != 0 and parts >= _FEW_TILES and following > last
             soon = soon and (c_tap == 0 or tap == tap_first)
+            if plan[REDUCE.merged] != 0:
+                entries, depth = 1, depth * entries
+            positions, packs, row = entries * depth, plan[REDUCE.packs], plan[REDUCE.row]
             for group in range(group_first, group_last):
-                for tile in range(tile_first, tile_last):
-                    if soon:
-                        part = (group - group_first) * tiles + tile - tile_first
-                        _chunk_soon(x, g, plan, own, a_tap, b_tap, tap == tap_first, last, following, part, parts)
-                    # a task's first tile reads its part of g first, which is then in L1, as copied lines are
-                    far = tile == tile_first and (tap == tap_first or plan[REDUCE.first] == 0)
-                    product = offset(plan, REDUCE.product if far else REDUCE.others)
-                    first, rows = rows_of_tile(product, tile)
-                    for i in range(rows):
-                        scratch[rows_of_c + i] = (
-                            target_at
-                            + (tap * channels + first + i) * plan[REDUCE.row_step]
-                            + group * plan[REDUCE.columns] * size
+                for block in range(panel_first, panel_last, packs if packs > 0 else panel_last - panel_first):
+                    block_last = panel_last if packs == 0 else min(panel_last, block + packs)
+                    packed_b, packed_a = worker * copied, worker * copied + positions * packs * width
+                    for panel in range(block, block_last if packs > 0 else block):
+                        _pack_positions(
+                            g,
+                            scratch,
+                            table,
+                            1,
+                            2,
+                            entries,
+                            depth,
+                            ldb // size,
+                            move_b + group * groups_b + panel * width * tile_b,
+                            min(width, plan[REDUCE.columns] - panel * width),
+                            copies,
+                            packed_b + (panel - block) * positions * width,
+                            width,
                         )
-                    multiply_panels(
-                        product,
-                        rows,
-                        panel_first,
-                        panel_last,
-                        address(offset(scratch, table)),
-                        entries,
-                        depth,
-                        lda,
-                        move_b + group * groups_b,
-                        width * tile_b,
-                        move_a + group * groups_a + first * tile_a,
-                        ldb,
-                        address(offset(scratch, rows_of_c)),
-                        address(zeros),
-                        accumulate,
-                        NO_FINISH,
-                    )
+                    for tile in range(tile_first, tile_last):
+                        if soon and block == panel_first:
+                            part = (group - group_first) * tiles + tile - tile_first
+                            _chunk_soon(x, g, plan, own, a_tap, b_tap, tap == tap_first, last, following, part, parts)
+                        # a task's first tile reads its part of g first, which is then in L1, as copied lines are
+                        far = tile == tile_first and (tap == tap_first or plan[REDUCE.first] == 0)
+                        product = offset(plan, REDUCE.product if far else REDUCE.others)
+                        first, rows = rows_of_tile(product, tile)
+                        for i in range(rows):
+                            scratch[rows_of_c + i] = (
+                                target_at
+                                + (tap * channels + first + i) * plan[REDUCE.row_step]
+                                + group * plan[REDUCE.columns] * size
+                            )
+                        at_table, some, terms, step_a, step_b = table, entries, depth, lda, ldb
+                        at_b, next_b = move_b + group * groups_b, width * tile_b
+                        at_a = move_a + group * groups_a + first * tile_a
+                        if packs > 0:
+                            _pack_positions(
+                                x, scratch, table, 0, 2, entries, depth, lda // size, at_a, rows, copies, packed_a, row
+                            )
+                            scratch[packed] = address(offset(copies, packed_a))
+                            scratch[packed + 1] = address(offset(copies, packed_b))
+                            at_table, some, terms, step_a, step_b = packed, 1, positions, row * size, width * size
+                            at_a, at_b, next_b = 0, -block * positions * width * size, positions * width * size
+                        multiply_panels(
+                            product,
+                            rows,
+                            block,
+                            block_last,
+                            address(offset(scratch, at_table)),
+                            some,
+                            terms,
+                            step_a,
+                            at_b,
+                            next_b,
+                            at_a,
+                            step_b,
+                            address(offset(scratch, rows_of_c)),
+                            address(zeros),
+                            accumulate,
+                            NO_FINISH,
+                        )
 
 
 def add_partials(task: int, worker: int, partials: Array, target: Array, count: int, parts: int, chunk: int) -> None:
     """``target[i] = partials[0, i] + partials[1, i] + ...`` in this order."""
     first = task * chunk
     last = min(count, first + chunk)
-    for i in range(first, last, lanes(target)):
-        left = min(last - i, lanes(target))
-        total = load_first(partials, i, left)
+    whole = first + (last - first) // lanes(target) * lanes(target)
+    for i in range(first, whole, lanes(target)):
+        total = load(partials, i)
         for part in range(1, parts):
-            total = total + load_first(partials, part * count + i, left)
-        store_first(target, i, total, left)
+            total = total + load(partials, part * count + i)
+        store(target, i, total)
+    if whole < last:
+        total = load_first(partials, whole, last - whole)
+        for part in range(1, parts):
+            total = total + load_first(partials, part * count + whole, last - whole)
+        store_first(target, whole, total, last - whole)

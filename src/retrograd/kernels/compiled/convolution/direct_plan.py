@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from ....specs.geometry import Window
 from ..machine.microkernel import (
     MOST_ROWS,
     PRODUCT,
@@ -31,7 +32,7 @@ from ..machine.microkernel import (
 )
 from ..machine.record import record
 from ..memory.packing import packed_elements
-from .axes import LARGE_WEIGHTS, Axis
+from .axes import LARGE_WEIGHTS, Axis, three_axes
 
 # ---- Plans that divide the forward pass and the input gradient into tasks -------------------------------------------
 
@@ -368,6 +369,9 @@ REDUCE = record(
     taps=1,  # taps along H whose rows are in one tile
     span=1,
     planes=1,  # then: copies of a plane that are kept, and of how many planes
+    merged=1,  # 1: all positions are equally spaced, so that the lines of a chunk are one
+    packs=1,  # so many panels of g, and a tile of x, are copied, each as one line; 0: none
+    row=1,  # elements of a position of such a tile
     tasks=1,  # where the tasks begin
     list=0,  # the tasks
 )
@@ -391,6 +395,12 @@ _WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that pay for reading a byte o
 _FAR, _FAR_WORK = 6 << 20, 16  # bytes of x and g that leave L2 and L3; multiply-adds that pay for prefetching a byte
 # bytes of a panel of g that stay in L1, beside rows of x, while all tiles read them; with AVX2, L1 may have only 32 KB
 _NEAR = 16 << 10 if registers() == 32 else 8 << 10
+# Positions of x a multiple of 512 bytes apart share so few lines of an L1 of 32 KB that the rows of a tile do not stay
+# there for all panels; with 256 bytes, they leave no room for g. Then both are copied, if they are read often enough:
+# rows for so many panels, so many bytes of panels for so many tiles, and about so many positions at a time.
+_APART, _READ_OFTEN, _READ_MORE_OFTEN, _TILES = 256, 6, 10, 8
+_COPIED, _POSITIONS, _LONGEST_LINE = 128 << 10, 256, 384
+_LINE = 16  # elements of a cache line
 # cycles of a tile of a line besides its terms; of a panel of it; for the launch that transposes sums
 _SUM_LINE, _SUM_PANEL, _TURNING = 20, 6, 6000
 _LEAST_GAIN = 0.1  # of the estimated time, for which rows and columns are swapped
@@ -423,6 +433,15 @@ def window_words(axes: list[Axis], x: Sequence[int], g: Sequence[int]) -> np.nda
         dilation=[a.dilation for a in axes],
         kernel=[a.kernel for a in axes],
     )
+
+
+def _is_pointwise(axis: Axis) -> bool:
+    return axis.kernel == axis.stride == 1 and axis.low == 0 and axis.input == axis.output
+
+
+def is_one_line(window: Window) -> bool:
+    """Whether ``reduce_plan`` takes all positions of x, and of g, for equally spaced ones."""
+    return registers() == 16 and all(map(_is_pointwise, three_axes(window)))
 
 
 def _cuts(
@@ -509,7 +528,7 @@ def reduce_plan(
     work = lines * width * elements
     target_tasks = max(1, min(MOST_PARTS, work // TASK_WORK))
     panel_line = shape.width * size * width
-    chunk = max(1, min(lines, _NEAR // panel_line))
+    chunk, packs, merged = max(1, min(lines, _NEAR // panel_line)), 0, 0
     copy = reach = span = planes = 0
     if line is not None:
         reach = (width - 1) * axes[2].stride * x[3] // size + of_x
@@ -523,9 +542,21 @@ def reduce_plan(
     near = (shape.panels > 1 or copy > 0 or loads) and chunk * panel_line <= 2 * _NEAR
     words = even_product(dtype, "dense" if together == 1 else f"dense{together}", shape, rows, True)
     tiles = int(words[PRODUCT.tiles])
+    if registers() == 16:
+        merged = int(line is None and all(map(_is_pointwise, axes)))
+        step = (of_g if swapped else of_x * axes[2].stride) * groups * size  # by the shape, as the bits of the result
+        often = _READ_OFTEN if step % (2 * _APART if taps == 1 else 4 * _APART) == 0 else _READ_MORE_OFTEN
+        if line is None and step % _APART == 0 and shape.panels >= often and tiles >= _TILES and width <= _LONGEST_LINE:
+            packs = max(1, _COPIED // (_POSITIONS * shape.width * size))
+            words = even_product(dtype, "near", shape, rows)
+            chunk = max(1, min(lines, _POSITIONS // width))
     parts, most = 1, min(target_tasks, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
     while elements * size <= LARGE_WEIGHTS and 2 * parts <= most:
         parts *= 2
+    row = -(-shape.rows // shape.lanes) * shape.lanes
+    if registers() == 16:  # chunks of equal size
+        each = -(-lines // parts)
+        chunk = -(-each // -(-each // chunk))
     # the rows of adjacent positions overlap in memory if the taps of a kernel row are rows, see axes.py
     x_bytes = lines * width * min(of_x * groups * size, x[3]) * axes[2].stride
     g_bytes = lines * width * of_g * groups * size
@@ -549,7 +580,7 @@ def reduce_plan(
         partial=elements * size,
         chunk=chunk,
         product=words,
-        others=even_product(dtype, "near", shape, rows, True) if near and together == 1 else words,
+        others=even_product(dtype, "near", shape, rows, True) if near and together == 1 and packs == 0 else words,
         first=int(copy > 0 or loads),
         ahead=int(copy == 0 and together == 1 and x_bytes + g_bytes > _FAR and work > _FAR_WORK * (x_bytes + g_bytes)),
         copy=copy,
@@ -558,12 +589,17 @@ def reduce_plan(
         taps=together,
         span=span,
         planes=planes,
+        merged=merged,
+        packs=packs,
+        row=row,
         tasks=REDUCE.words,
         list=np.concatenate(tasks),
     )
     zeros = max(shape.rows, shape.panels * shape.width, reach if together > 1 else 0)
-    scratch = MOST_ROWS + (1 + together) * chunk + span * planes
-    return Reduce(plan, len(tasks), scratch, parts, zeros, max(chunk, span * planes) * copy, swapped)
+    scratch = MOST_ROWS + 2 + (1 + together) * chunk + span * planes
+    copied = chunk * width * (packs * shape.width + row) if packs > 0 else max(chunk, span * planes) * copy
+    copies = -(-copied // _LINE) * _LINE if packs > 0 else copied
+    return Reduce(plan, len(tasks), scratch, parts, zeros, copies, swapped)
 
 
 def _ranges(names: Sequence[str], pieces: Sequence[int], extents: Sequence[int], cuts: Sequence[int]) -> dict[str, int]:
