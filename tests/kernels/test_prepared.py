@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -266,7 +267,7 @@ def test_what_is_not_prepared() -> None:
         return x[1:] if option == "view" else _scaled(x, 2.0)
 
     kernel = _Counted(result)
-    small, large = _random(8), _random(30_000)
+    small, large = _random(8), _random(300_000)
     cases = [(small, "view"), (small, [1]), (small, {}), (small, object()), (large, 1)]
     for number, (x, option) in enumerate(cases):
         for _ in range(9):
@@ -277,6 +278,20 @@ def test_what_is_not_prepared() -> None:
         kernel.run(small)
     with pytest.raises(TypeError, match="keyword"):
         kernel.run(x=small, option=1)
+
+
+def test_entries_hold_no_memory() -> None:
+    """They keep the layouts of results and of scratch memory."""
+    kernel, x = FromPlans(lambda x: _scaled(_scaled(x, 2.0), 3.0)), _random(200_000)
+    kernel.run(x)  # machine code
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(9):
+            np.testing.assert_array_equal(kernel.run(x), x * np.float32(2) * np.float32(3))
+        assert tracemalloc.get_traced_memory()[0] - before < x.nbytes // 4
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("dtype", ["f", "d"])

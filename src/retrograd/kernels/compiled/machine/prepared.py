@@ -204,7 +204,7 @@ def _source(value: Any, kind: str) -> tuple[int, int, int]:
 
 # ---- Kernels that are prepared from their plans ---------------------------------------------------------------------
 
-_LARGEST = 1 << 16  # bytes of an array: above that Python's share of the time is small
+_LARGEST = 1 << 20  # bytes of an array: above that Python's share of the time is small
 _USUAL = 4  # calls with the same layouts and options, after which they are prepared: making a plan takes some time
 _MOST_SEEN, _NEVER = 4096, 1 << 62
 _NOTHING = -1  # instead of the number of results
@@ -345,7 +345,7 @@ class FromPlans(Prepared):
         for at, size in enumerate(sizes):
             if at not in places:
                 places[at] = Result(len(made))
-                made.append(np.empty(size, np.uint8))
+                made.append(np.broadcast_to(np.uint8(0), size))  # a layout without memory
         launches: list[tuple[Any, int, list[Any]]] = []
         for one in plan.launches:
             if isinstance(one, Called) and one.unless_finite is not None and returned:
@@ -381,8 +381,8 @@ class FromPlans(Prepared):
 
 
 def _array_like(place: Any) -> np.ndarray | None:
-    """An array with the layout of a result that NumPy would give a new one, too; None if it does not."""
+    """A layout of a result, without memory, that NumPy would give a new array, too; None if it does not."""
     like = np.lib.stride_tricks.as_strided(np.zeros(1, place.dtype), place.shape, place.strides)
     new = np.empty_like(like)
     steps = zip(place.shape, new.strides, place.strides, strict=True)
-    return new if all(extent == 1 or step == other for extent, step, other in steps) else None
+    return like if all(extent == 1 or step == other for extent, step, other in steps) else None
