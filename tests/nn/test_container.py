@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import retrograd
 from retrograd import nn
 from retrograd.engine.tensor import Tensor
 
@@ -103,3 +105,37 @@ def test_refusals_change_nothing(kind: Any) -> None:
 def test_module_list_has_no_forward() -> None:
     with pytest.raises(NotImplementedError, match='ModuleList has no "forward"'):
         nn.ModuleList([Plus(1)])(Tensor([0.0]))
+
+
+class _Doubled(nn.ReLU):
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) * 2
+
+
+@pytest.mark.parametrize("mode", [retrograd.no_grad, retrograd.inference_mode])
+@pytest.mark.parametrize("shape", [(3, 21, 30, 23), (40, 37, 29), (2100, 19), (2, 5, 7, 6)])
+@pytest.mark.parametrize(
+    "activation",
+    [nn.ReLU, nn.ReLU6, lambda: nn.ReLU(inplace=True), lambda: nn.ReLU6(inplace=True), nn.Tanh, _Doubled],
+)
+def test_batch_norm_and_activation_without_a_graph(activation: Callable[[], Any], shape: Any, mode: Any) -> None:
+    """The batch norm and the clamp after it are one pass; the bits are those of the two, which hooks still see."""
+    kinds = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d}
+    retrograd.manual_seed(0)
+    x = retrograd.randn(*shape) * 4
+    if len(shape) == 4:
+        x = x.contiguous(memory_format=retrograd.channels_last)
+    net = nn.Sequential(kinds[len(shape)](shape[1]), activation(), kinds[len(shape)](shape[1]))
+    net(x)
+    net.eval()
+    with mode():
+        for given in (x, x.contiguous(), -x, x * float("nan")):
+            expected = net[2](net[1](net[0](given)))
+            y = net(given)
+            assert np.array_equal(y.numpy(), expected.numpy(), equal_nan=True)
+            assert y.is_inference() == expected.is_inference()
+        seen: list[Any] = []
+        with net[1].register_forward_pre_hook(lambda module, args: seen.append(args[0].numpy().copy())):
+            net(x)
+        assert np.array_equal(seen[0], net[0](x).numpy())
+        assert [step.kernel for step in retrograd.record_steps(net, x)][1] == "channel_affine"

@@ -10,8 +10,10 @@ from types import FunctionType
 from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar, overload
 
 from ..engine.arguments import as_list, excerpt, kind_name
+from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
 from .module import Module
+from .normalization import BATCH_NORMS, clamped
 from .parameter import Parameter
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
@@ -213,9 +215,30 @@ class Sequential(_Indexed):
 
     def forward(self, input: Any) -> Any:
         members = self.__dict__
+        if not thread.mode.enabled:
+            return self._without_graph(input)
         for name in self._child_names:
             input = members[name](input)
         return input
+
+    def _without_graph(self, input: Any) -> Any:
+        """``forward`` with batch norms and the activations after them in one pass over memory, where that is possible.
+
+        The bits are the same.
+        """
+        members, norm = self.__dict__, None
+        for name in self._child_names:
+            module = members[name]
+            if norm is not None:
+                y = clamped(norm, module, input)
+                input, norm = norm(input) if y is None else y, None
+                if y is not None:
+                    continue
+            if type(module) in BATCH_NORMS:
+                norm = module
+            else:
+                input = module(input)
+        return input if norm is None else norm(input)
 
 
 class ModuleList(_Indexed):

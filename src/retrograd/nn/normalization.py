@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,12 +10,15 @@ import numpy as np
 from ..arrays import empty, from_host, moveaxis, ones, zeros
 from ..engine.aliasing import check_memory
 from ..engine.arithmetic import accumulate
+from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.argument_checks import as_real, require_tensor
 from ..ops.device import DeviceLike
 from ..ops.dtypes.dtype import DTypeLike
+from ..ops.normalization.batch_norm import clamped_batch_norm
 from . import functional, init
+from .activation import ReLU, ReLU6
 from .arguments import as_epsilon, check_ints
 from .functional import instance_norm
 from .layer import Described, OverAxes, layer
@@ -236,6 +240,25 @@ class BatchNorm2d(_BatchNorm, ndim=2):
 
 class BatchNorm3d(_BatchNorm, ndim=3):
     """Batch normalization of x (N, C, D, H, W)."""
+
+
+BATCH_NORMS = frozenset((BatchNorm1d, BatchNorm2d, BatchNorm3d))
+_CLAMPS: dict[type, tuple[float, float]] = {ReLU: (0.0, inf), ReLU6: (0.0, 6.0)}
+
+
+def clamped(norm: Any, activation: Module, x: Any) -> Tensor | None:
+    """Run a batch norm in eval mode and the ReLU or ReLU6 after it in one pass over memory, without a graph.
+
+    None: they have to run one after the other.
+    """
+    mode, bounds = thread.mode, _CLAMPS.get(type(activation))
+    if bounds is None or norm.training or mode.running is not None or mode.pieces is not None:
+        return None
+    if not (norm._is_plain and activation._is_plain and isinstance(x, Tensor) and x.array.ndim in norm.ndims):
+        return None
+    if "forward" in norm.__dict__ or "forward" in activation.__dict__:
+        return None
+    return clamped_batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps, *bounds)
 
 
 class InstanceNorm1d(_InstanceNorm, ndim=1):

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...engine.aliasing import check_memory, mark_changed
 from ...engine.function import Function
-from ...engine.grad_mode import thread
+from ...engine.grad_mode import INFERENCE, thread
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...kernel_set import kernels
+from ...kernel_set import kernels, listeners
 from ..argument_checks import as_flag, as_real, require_float
 from ..pointwise.exponential import sqrt
 from ..shape.broadcasting import Sum
@@ -113,6 +113,39 @@ def fixed_batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, 
         return ChannelAffine.apply(x, *FixedScale.apply(*given, eps))
     scale, shift = kernels.fixed_scale(mean.array, variance.array, weight.array, bias.array, eps)
     return ChannelAffine.apply(x, wrap(scale), wrap(shift))  # nothing to record for the scale
+
+
+_FAR = 1 << 17  # bytes from which a pass over memory takes longer than two calls instead of one
+
+
+def clamped_batch_norm(
+    x: Any,
+    mean: Tensor | None,
+    variance: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    low: float,
+    high: float,
+) -> Tensor | None:
+    """``fixed_batch_norm`` and then ``clamp`` in one pass over memory, with the same bits.
+
+    None: something records or observes the two, or the kernel does not read x in place, or x is small.
+    """
+    mode = thread.mode
+    if mode.enabled or mode.watch is not None or interpreters or listeners:
+        return None
+    operands: Any = mean, variance, weight, bias
+    if not _fit(x, *operands) or type(x.array) is not np.ndarray or x.array.nbytes < _FAR:
+        return None
+    axes = x.array.ndim
+    if not x.array.transpose(0, *range(2, axes), 1).flags.c_contiguous:
+        return None
+    m, v, w, b = [each.array for each in operands]
+    y = wrap(kernels.channel_affine_clamp(x.array, None, *kernels.fixed_scale(m, v, w, b, eps), low, high))
+    if mode.inference:
+        y._grad_req = INFERENCE
+    return y
 
 
 @operator(records=(ChannelAffine, BatchNorm))
