@@ -374,6 +374,17 @@ def test_prepared_convolutions(channels: tuple[int, int], extent: int, taps: int
             _same(kernels.conv_weight_grad(seen, g, window, AUTO), expected)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_prepared_convolutions_with_large_scratch_memory(threads: int) -> None:
+    launch.set_num_threads(threads)
+    window = conv_window((21, 17), (3, 3), (1, 1), 1)
+    x, w, g = _random(3, 40, 21, 17), _random(33, 40, 3, 3), _random(3, 33, *window.output)
+    calls = {"conv": (x, w, None), "conv_input_grad": (g, w, None), "conv_weight_grad": (x, g)}
+    for name, given in calls.items():
+        for _ in range(7):
+            _same(getattr(kernels, name)(*given, window, AUTO), kernels.found(name)(*given, window, AUTO))
+
+
 def _same(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(found, expected)
     assert found.squeeze().strides == expected.squeeze().strides  # of axes with several elements

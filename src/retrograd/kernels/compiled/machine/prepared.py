@@ -27,6 +27,7 @@ class Mark:
 
 _TABLE, _PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 11, 512, 4, -1, 9, 67  # as in prepared_jit.py
 _CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)  # these, too
+_LINE = 64  # bytes of a cache line
 _MOST_PARAMETERS = 64
 _COPY = Native(0, ("Array", "Array", "int"))
 _LOOK, _GUARD = 1, 2  # tasks of a launch that only looks whether a number is finite, or integers are within a range
@@ -51,6 +52,13 @@ class Argument(NamedTuple):
 
 class Result(NamedTuple):
     """A parameter of a prepared launch: the new array of this number, of several; ``begin`` bytes into it."""
+
+    place: int
+    begin: int = 0
+
+
+class Scratch(NamedTuple):
+    """As ``Result`` for an array that is not returned: the first cache line in it, and ``begin`` bytes from there."""
 
     place: int
     begin: int = 0
@@ -197,6 +205,8 @@ def _source(value: Any, kind: str) -> tuple[int, int, int]:
         return _OF_ARGUMENT, *value
     if isinstance(value, Result):
         return _OF_RESULT, *value
+    if isinstance(value, Scratch):
+        return _OF_RESULT + _LINE - 1, *value
     if kind == "float":
         return _CONSTANT, int(np.float64(value).view(np.int64)), 0
     return _CONSTANT, value.ctypes.data if isinstance(value, np.ndarray) else int(value), 0
@@ -344,8 +354,8 @@ class FromPlans(Prepared):
         results = len(made)
         for at, size in enumerate(sizes):
             if at not in places:
-                places[at] = Result(len(made))
-                made.append(np.broadcast_to(np.uint8(0), size))  # a layout without memory
+                places[at] = Scratch(len(made))
+                made.append(np.broadcast_to(np.zeros((), np.uint8), (size + _LINE,)))
         launches: list[tuple[Any, int, list[Any]]] = []
         for one in plan.launches:
             if isinstance(one, Called) and one.unless_finite is not None and returned:
@@ -381,7 +391,7 @@ class FromPlans(Prepared):
 
 
 def _array_like(place: Any) -> np.ndarray | None:
-    """A layout of a result, without memory, that NumPy would give a new array, too; None if it does not."""
+    """An array with the layout of a result, but with little memory; None if NumPy gives a new one another layout."""
     like = np.lib.stride_tricks.as_strided(np.zeros(1, place.dtype), place.shape, place.strides)
     new = np.empty_like(like)
     steps = zip(place.shape, new.strides, place.strides, strict=True)

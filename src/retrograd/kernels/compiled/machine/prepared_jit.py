@@ -226,8 +226,8 @@ def _run_entry(function: int, entry: int, arguments: int, made: int) -> int:
             kind, value = word(at, 0), word(at, 1)
             if kind == OF_ARGUMENT:
                 value = word(word(arguments, value), DATA) + word(at, 2)
-            elif kind == OF_RESULT:
-                value = word(word(made, value), DATA) + word(at, 2)
+            elif kind >= OF_RESULT:  # above that, the address is rounded up to a cache line
+                value = (word(word(made, value), DATA) + (kind - OF_RESULT) & OF_RESULT - kind - 1) + word(at, 2)
             set_word(record, slot, value)
             at += 24
         if kernel == 0 and tasks == 0:
