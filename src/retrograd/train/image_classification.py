@@ -296,6 +296,7 @@ _KERNELS = (
     "cross_entropy.rows_grad",
     "reduction.sum_columns",
     "reduction.sum_rows",
+    "batch_norm_clamp.normalize",
     "normalization.coefficients",
     "moments.moments_columns",
     "reduction_grad.normalize",
