@@ -147,6 +147,6 @@ def test_checkpoint_keeps_values_and_gradients(kind: str, options: dict[str, Any
     y, gs = outcome()
     for every in (1, 3, "auto"):
         z, others = outcome(checkpoint=every)
-        np.testing.assert_array_equal(z, y)
+        np.testing.assert_allclose(z, y, rtol=1e-12, atol=1e-14)  # products of fewer steps may add in another order
         for one, other in zip(gs, others, strict=True):
             np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-12)
