@@ -155,7 +155,7 @@ def mish_grad(g: Operand, x: Operand) -> Operand:
     u = exp(z)
     w = u * (u + 2.0)
     d = 1.0 / (w + 2.0)
-    return g * (w * d + where(x > 20.0, 0.0, z * 4.0 * (u * d) * ((u + 1.0) * d)))
+    return g * (w * d + where(x > 20.0, 0.0, z * (4.0 * (u * d) * ((u + 1.0) * d))))
 
 
 @formula

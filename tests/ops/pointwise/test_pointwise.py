@@ -188,6 +188,15 @@ def test_fused_gradients_of_two(name: str, shapes: tuple[tuple[int, ...], ...]) 
             np.testing.assert_allclose(a.array, b.array, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["silu", "mish", "gelu", "elu", "hardswish", "softplus"])
+def test_slopes_of_activations_at_the_largest_numbers(name: str, dtype: str) -> None:
+    top = np.finfo(dtype).max
+    x = Tensor(np.array([-top, -top / 4, top / 4, top], dtype), requires_grad=True)
+    (g,) = retrograd.autograd.grad(getattr(functional, name)(x).sum(), x)
+    np.testing.assert_allclose(g.array, [0, 0, 1, 1], rtol=1e-6)
+
+
 def test_gumbel_softmax_hard() -> None:
     """The value is the hard choice; the gradient is that of the soft sample."""
     x = Tensor(np.random.default_rng(0).standard_normal((4, 5)), requires_grad=True)

@@ -133,6 +133,7 @@ def test_incomplete_gamma_at_the_ends(a: float, x: float, value: float, gradient
         (1e3, -6.310198962627116e-06, -6.300731294301514e-06),
         (1e5, -6.307854959639557e-09, -6.307760341578615e-09),
         (1e8, -1.9947114094873313e-13, -1.99471137956666e-13),
+        (1.7e308, 0, 0),
         (INF, 0, 0),
     ],
 )
@@ -144,10 +145,14 @@ def test_scaled_bessel_functions_far_out(x: float, i0e: float, i1e: float) -> No
 
 
 def test_bessel_functions_that_overflow() -> None:
-    for x in (720.0, 1e6, INF):
+    for x in (720.0, 1e6, 1.7e308, INF):
         assert slopes(rg.special.i0, x)[:2] == [INF, INF] and slopes(rg.special.i0, -x)[:2] == [INF, -INF]
         assert slopes(rg.special.i1, x)[:2] == [INF, INF] and slopes(rg.special.i1, -x)[:2] == [-INF, INF]
     assert slopes(rg.special.i1, 0.0)[:2] == [0, 0.5]
+
+    top = Tensor(np.array(1.7e308))
+    for function in (rg.special.i0e, rg.special.i1e):  # 1 / sqrt(2 pi x)
+        assert function(top).item() == pytest.approx(3.0597476163882935e-155, rel=1e-12, abs=0)
 
 
 def test_inverse_hyperbolic_functions_far_out() -> None:

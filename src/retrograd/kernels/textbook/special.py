@@ -307,9 +307,9 @@ def _scaled(order: int, x: np.ndarray) -> np.ndarray:
     low = total * np.exp(-near)
     term = total = np.ones_like(far)
     for k in range(1, 31):
-        term = term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * far)
+        term = term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k) / far
         total = total + term
-    return np.where(size < _FAR_OF_BESSEL, low, np.where(np.isinf(size), 0, total / np.sqrt(2 * np.pi * far)))
+    return np.where(size < _FAR_OF_BESSEL, low, np.where(np.isinf(size), 0, total / np.sqrt(2 * np.pi) / np.sqrt(far)))
 
 
 @_in_float64(1)
@@ -343,10 +343,10 @@ def bessel_gap(x: np.ndarray) -> np.ndarray:
     far = np.where(size < _FAR_OF_BESSEL, _FAR_OF_BESSEL, size)
     terms, total = [np.ones_like(far), np.ones_like(far)], np.zeros_like(far)
     for k in range(1, 31):
-        terms = [term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k * far) for order, term in enumerate(terms)]
+        terms = [term * ((2 * k - 1) ** 2 - 4 * order) / (8 * k) / far for order, term in enumerate(terms)]
         total = total + (terms[0] - terms[1])
     low = _scaled(0, x) - _scaled(1, x)
-    return np.where(size < _FAR_OF_BESSEL, low, np.where(np.isinf(size), 0, total / np.sqrt(2 * np.pi * far)))
+    return np.where(size < _FAR_OF_BESSEL, low, np.where(np.isinf(size), 0, total / np.sqrt(2 * np.pi) / np.sqrt(far)))
 
 
 def _inverse_erfc(tail: np.ndarray, body: np.ndarray) -> np.ndarray:

@@ -31,7 +31,10 @@ from .elementary_jit import integer, number, polynomial, rounding
 _moderate = number(2.0**17, 2.0**30)
 _half_pi = number(1.5707963705062866, 1.5707963267948966)
 _half_pi_low = number(-4.371138828673793e-08, 6.123233995736766e-17)
-_half_pi_rest = number(-1.7151245100058819e-15, -1.4973849048591698e-33)
+# rounded down, so that each is positive: 0 times any of them, subtracted from -0, leaves -0
+_turn = number(1.570796251296997, 1.5707963267948966)
+_turn_low = number(7.549789415861596e-08, 6.123233995736765e-17)
+_turn_rest = number(5.390302953474238e-15, 1.082856673921914e-32)
 _top = integer(31, 63)  # the sign bit
 
 _sin_tail = polynomial(
@@ -65,9 +68,9 @@ def _shifted(x: Any) -> Any:
 
 @helper
 def _remainder(x: Any, n: Any) -> Any:
-    r = fma(n, -_half_pi(x), x)
-    r = fma(n, -_half_pi_low(x), r)
-    return fma(n, -_half_pi_rest(x), r)
+    r = fma(n, -_turn(x), x)
+    r = fma(n, -_turn_low(x), r)
+    return fma(n, -_turn_rest(x), r)
 
 
 @helper
