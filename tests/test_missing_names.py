@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import importlib
+import importlib.util
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 import retrograd as rg
 from retrograd.nn import functional
 from retrograd.torch_api import missing
-from retrograd.torch_api.missing import ASSIGNED, OTHER_LIBRARIES, OTHER_PAGE, PAGE, REASONS, pytorch_names
+from retrograd.torch_api.missing import ASSIGNED, MODULES, OTHER_LIBRARIES, OTHER_PAGE, PAGE, REASONS, pytorch_names
 
 OURS: dict[str, Any] = {
     "torch.Tensor": rg.Tensor,
@@ -60,6 +62,34 @@ def test_message(owner: object, name: str, message: str) -> None:
     assert _message(owner, name).endswith(f"; see {PAGE}")
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("from retrograd import vmap", "retrograd has no vmap: write the batch axis into your operations"),
+        ("from retrograd.func import vmap", "retrograd has no func: functions of gradients are in"),
+        ("import retrograd.ao.quantization as q", "retrograd has no ao: layers with quantized weights"),
+        ("import retrograd.nn.qat", "retrograd.nn has no qat: layers with quantized weights"),
+        ("from retrograd.utils.benchmark import Timer", "retrograd.utils has no benchmark: write retrograd.train"),
+        ("from retrograd.linalg import eig", "retrograd.linalg has no eig: there are no complex numbers"),
+        ("from retrograd.utils.data import default_convert", "retrograd.utils.data has no default_convert: write"),
+        ("from retrograd.nn import Conv2D", "module 'retrograd.nn' has no attribute 'Conv2D'; did you mean 'Conv2d'?"),
+    ],
+)
+def test_imports_of_missing_names(line: str, message: str) -> None:
+    with pytest.raises(ImportError, match=re.escape(message)) as caught:
+        exec(line)
+    assert "did you mean" in message or str(caught.value).endswith(f"; see {PAGE}")
+
+
+def test_imports_of_other_names() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'xyzzy' from 'retrograd.nn'"):
+        exec("from retrograd.nn import xyzzy")
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'retrograd\.nn\.xyzzy'") as caught:
+        exec("import retrograd.nn.xyzzy")
+    assert caught.value.name == "retrograd.nn.xyzzy"
+    assert importlib.util.find_spec("retrograd.nn.xyzzy") is None
+
+
 @pytest.mark.parametrize("namespace", OTHER_LIBRARIES)
 def test_names_of_mxnet_say_what_to_write(namespace: str) -> None:
     for name in OTHER_LIBRARIES[namespace]:
@@ -97,7 +127,8 @@ def test_every_reason_is_given() -> None:
 
 
 def test_what_reasons_recommend_is_there() -> None:
-    words = [word for names in REASONS.values() for reason in names.values() for word in reason.split()]
+    tables = (*REASONS.values(), *MODULES.values())
+    words = [word for names in tables for reason in names.values() for word in reason.split()]
     for word in {word.rstrip(",;)").partition("(")[0] for word in words if word.startswith("retrograd.")}:
         found: Any = rg
         for part in word.split(".")[1:]:

@@ -31,23 +31,12 @@ _NAMES = {
 }
 
 
-class _UnsupportedModules:
-    """Import hook that raises an explanatory ImportError for unsupported modules of torch.distributed."""
-
-    def __init__(self, package: str) -> None:
-        self._reasons = {f"{package}.{name}": _reason(package, name) for name in _MODULES}
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        if name in self._reasons:
-            raise ImportError(self._reasons[name], name=name)  # ModuleNotFoundError would be swallowed by "from"
-
-
 def _reason(package: str, name: str) -> str:
     return f"{package} has no {name}: {_MODULES.get(name) or _NAMES[name]}; see {PAGE}"
 
 
 def attach(package: str) -> None:
-    """Install errors that explain the package's missing names and modules."""
+    """Let an error explain each missing name and module of the package."""
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name in _NAMES or name in _MODULES:
@@ -55,4 +44,3 @@ def attach(package: str) -> None:
         return find_module(package, name)
 
     sys.modules[package].__dict__["__getattr__"] = __getattr__
-    sys.meta_path.append(_UnsupportedModules(package))

@@ -85,7 +85,7 @@ def pytorch_names() -> dict[str, list[str]]:
 def missing(module: str, name: str) -> AttributeError:
     """Return the error for a missing module attribute: Python's message unless PyTorch has the name there."""
     namespace = _public(module).replace(_PACKAGE, "torch", 1)
-    known = (*pytorch_names().get(namespace, ()), *OTHER_LIBRARIES.get(namespace, ()))
+    known = (*pytorch_names().get(namespace, ()), *OTHER_LIBRARIES.get(namespace, ()), *MODULES.get(namespace, ()))
     if name.startswith("_") or name not in known:
         hint = "" if name.startswith("_") else _similar(module, name)
         # with name= and without obj=, for which Python would add a suggestion of its own
@@ -151,6 +151,29 @@ def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | N
 
     names = sys.modules[module].__dict__
     names |= {"__getattr__": __getattr__, "__dir__": __dir__}
+    names.setdefault("__path__", [])  # else "from" would not ask the finders
+
+
+class _Explainer:
+    """A finder that runs last: a missing module, or name in ``from``, gets the message of the missing attribute.
+
+    Python would say "cannot import name" or "No module named" only.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        parent, _, last = name.rpartition(".")
+        names = vars(sys.modules[parent]) if parent in sys.modules else {}
+        if parent.partition(".")[0] != _PACKAGE or last in names or "__getattr__" not in names:
+            return
+        try:
+            names["__getattr__"](last)
+        except AttributeError as error:
+            if not str(error).endswith(f" has no attribute {last!r}"):
+                raise ModuleNotFoundError(str(error)) from None  # with name=, "from" would swallow it
+
+
+sys.meta_path.append(_Explainer)
 
 
 class Absent:
@@ -196,7 +219,7 @@ def attach_to_class(cls: type, namespace: str) -> None:
 
 
 def _error(owner: str, namespace: str, name: str) -> AttributeError:
-    reason = REASONS.get(namespace, {}).get(name) or _elsewhere(namespace, name)
+    reason = REASONS.get(namespace, {}).get(name) or MODULES.get(namespace, {}).get(name) or _elsewhere(namespace, name)
     page = OTHER_PAGE if name in OTHER_LIBRARIES.get(namespace, ()) else PAGE
     text = f"{reason or 'this PyTorch name is not available'}; see {page}"
     # without obj=, for which Python would suggest similar names
@@ -306,5 +329,21 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "torch.utils.data": {
         "default_convert": "write default_collate",
+    },
+}
+# modules of PyTorch that scripts import, and that are no attribute of the module above them before that
+MODULES: dict[str, dict[str, str]] = {
+    "torch": dict.fromkeys(("masked", "nested", "package"), ""),
+    "torch.nn": dict.fromkeys(("intrinsic", "qat", "quantizable"), _LOWBIT),
+    "torch.nn.utils": {
+        "prune": "multiply a weight by a mask with retrograd.nn.utils.parametrize.register_parametrization",
+        "stateless": "assign the tensors to the attributes of the modules, and call these",
+    },
+    "torch.utils": {
+        "benchmark": "write retrograd.train.profile(model, x), or time calls with timeit",
+        "bottleneck": "write retrograd.train.profile(model, x)",
+        "cpp_extension": "kernels are Python functions; an operator of your own is a retrograd.autograd.Function",
+        "flop_counter": "write retrograd.summary(model, input_size)",
+        "mobile_optimizer": "write net.eval().freeze()",
     },
 }
