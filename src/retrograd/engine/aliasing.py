@@ -81,13 +81,49 @@ def unlink_views(x: Tensor, array: np.ndarray) -> None:
         x._view = None
         if type(link) is tuple:
             link[0]._views = [ref(view) for view in views_of(link[0]) if view is not x]
-    views = views_of(x)
-    if views:
-        base = x.detach()
-        base._requires_grad, base._edge, base._views = x._requires_grad, x._edge, x._views
-        for view in views:
-            view._view = base, view._view[1]
+    if views_of(x):
+        _hand_over_views(x)
     x._views = None
+
+
+def _hand_over_views(x: Tensor) -> Tensor:
+    """Return a new base for the views of x: a tensor on the same memory, with the same history."""
+    base = x.detach()
+    base._requires_grad, base._edge, base._views = x._requires_grad, x._edge, x._views
+    for view in views_of(x):
+        view._view = base, view._view[1]
+    x._views = None
+    return base
+
+
+def is_linked(x: Tensor) -> bool:
+    """Return whether x is a view of a known base, or has views."""
+    return type(getattr(x, "_view", None)) is tuple or bool(views_of(x))
+
+
+def become_view(x: Tensor, source: Tensor, view: Tensor) -> None:
+    """Link x, which is about to get the array of ``view``, as that view of what it was; ``source`` is its alias.
+
+    Its base and views keep the memory; if it is itself the base, they get another one.
+    """
+    link = getattr(view, "_view", None)
+    if type(link) is not tuple or link[0] is not source:  # it has memory of its own
+        unlink_views(x, view.array)
+        return
+    steps = []
+    step: Any = link[1]
+    while step is not None:
+        steps.append(step)
+        step = step[3]
+    link = getattr(x, "_view", None)
+    if type(link) is tuple:
+        base, path = link
+    else:
+        base, path = _hand_over_views(x), None
+        register_view(base, x)
+    for step in reversed(steps):
+        path = (*step[:3], path)
+    x._view = base, path
 
 
 # ---- In-place changes: detection of modified saved tensors, and tensors that must not change ------------------------

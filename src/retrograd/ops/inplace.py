@@ -11,13 +11,14 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ..arrays import broadcast_to, empty, from_host, full_like, to_host
-from ..engine.aliasing import mark_changed, unlink_views, views_of
-from ..engine.grad_mode import thread
+from ..engine.aliasing import UNTRACKED, become_view, is_linked, mark_changed, unlink_views
+from ..engine.grad_mode import enable_grad, thread
 from ..engine.inplace import Replaced, modify
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, alias, wrap
@@ -222,16 +223,20 @@ def _in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 f"{name}: a leaf that requires a gradient cannot change in place; use x.{function.__name__}(...), or "
                 "no_grad"
             )
-        if recorded and (getattr(input, "_view", None) is not None or views_of(input)):
-            raise RuntimeError(f"{name}: input is a view, or has views; use x = x.{function.__name__}(...)")
+        source = alias(input)
+        linked = is_linked(input) and source is not input and not thread.mode.inference
         try:
-            value = function(alias(input), *args, **options)
+            with enable_grad() if linked else nullcontext():  # so that the path of the view is known
+                value = function(source, *args, **options)
         except TypeError:
             require_bound(name, inspect.signature(function), (input, *args), options)
             raise
         if recorded:
             mark_changed((input.array,), name)
-        unlink_views(input, value.array)
+        if linked and value is not source:
+            become_view(input, source, value)
+        elif not linked and getattr(input, "_view", None) is not UNTRACKED:
+            unlink_views(input, value.array)
         input.array = value.array
         if recorded:
             input._edge = value._edge
@@ -240,7 +245,7 @@ def _in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     change.__name__ = change.__qualname__ = name
     change.__doc__ = (
         f"The in-place form of ``{function.__name__}``; returns input.\n\nRaises:\n    RuntimeError: gradients are "
-        "recorded and input is a leaf that requires one, is a view or has views."
+        "recorded and input is a leaf that requires one."
     )
     return operator(change)
 
