@@ -17,6 +17,7 @@ from retrograd.formulas import POINTWISE
 from retrograd.kernel_set import kernels
 from retrograd.kernels.compiled import thin_product
 from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
+from retrograd.kernels.compiled.machine.microkernel import registers
 from retrograd.kernels.compiled.machine.prepared import Prepared
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, broadcastable, examples, many_examples, numbers, sources
 
@@ -214,6 +215,49 @@ def test_few_columns_are_turned_where_that_pays() -> None:
 
     assert turned(550, 202, 2, False) and not turned(550, 202, 2, True)
     assert not turned(64, 64, 3, False) and not turned(550, 202, 40, False)
+
+
+@pytest.mark.parametrize(("M", "K", "N"), [(7, 900, 5), (8, 5000, 8), (2, 3, 2), (8, 400, 2)])
+def test_few_rows_and_few_columns_of_transposed_matrices(M: int, K: int, N: int) -> None:
+    """The product and the transposed one are narrow: neither is turned into the other forever."""
+    rng = np.random.default_rng(0)
+    a, b = numbers(rng, (K, M), np.float32).T, numbers(rng, (N, K), np.float32).T
+    for x, y in ((a, b), (a, np.ascontiguousarray(b)), (b.T, a.T)):
+        assert_sums(run(matmul.matmul, x, y), naive.matmul(x, y, None), K)
+
+
+def test_columns_are_copied_where_that_pays() -> None:
+    def copied(M: int, K: int, N: int, batch: tuple[int, ...] = (), gap: int = 0) -> bool:
+        a_strides = (*(4 * M * K for _ in batch), 4, 4 * (M + gap))
+        call = matmul._call(
+            (*batch, M, K), a_strides, (*batch, K, N), (*(4 * K * N for _ in batch), 4 * N, 4), 4, False
+        )
+        return call.launch is None and not call.turned
+
+    for batch in ((), (8,)):
+        assert copied(36, 900, 500, batch) == (registers() == 16)
+        assert not copied(36, 900, 20, batch) and not copied(3, 900, 500, batch)
+    assert not copied(36, 900, 500, gap=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lead", [(), (3,), (2, 2)])
+def test_matrices_whose_columns_are_copied(lead: tuple[int, ...], dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    a = numbers(rng, (*lead, 310, 37), dtype).swapaxes(-1, -2)
+    b, bias = numbers(rng, (*lead, 310, 502), dtype), numbers(rng, (502,), dtype)
+    assert_sums(run(matmul.matmul, a, b), naive.matmul(a, b, None), 310)
+    assert_sums(run(matmul.matmul, a, b, bias), naive.matmul(a, b, bias), 311)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("N", [16, 31, 33, 40])
+@pytest.mark.parametrize("K", [600, 601, 602, 603])
+def test_copies_of_contiguous_rows(K: int, N: int, dtype: type) -> None:
+    """Panels whose rows fill their vectors and others; rows are copied four at a time. Exact sums of whole numbers."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-9, 10, shape).astype(dtype) for shape in ((97, K), (K, N)))
+    assert_equal(run(matmul.matmul, a, b), naive.matmul(a, b, None))
 
 
 def laid_out(rng: np.random.Generator, shape: tuple[int, ...], dtype: type, transposed: bool) -> np.ndarray:

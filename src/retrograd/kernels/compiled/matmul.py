@@ -188,11 +188,15 @@ def _parts(
     return parts, max(1, min(_PART_WORK * count // (work * len(batch)), -(-count // _LEAST_TASKS)))
 
 
-_OF_COPY = 0.15, 0.35  # cycles per element of a copy of B, by rows and by transposing
+_OF_COPY = {32: (0.15, 0.35), 16: (0.55, 0.65)}  # cycles per element of a copy of B, by rows and by transposing
+# cycles per term, with 16 registers, of a B that L1 does not hold; if it is not packed; if its vectors cross lines
+_OF_PIECES, _OF_UNPACKED, _OF_CROSSING = 0.4, 0.3, 0.7
+_ALIGNED = 16  # bytes: vectors of rows as far apart cross lines seldom
 _OF_A = 1  # cycles per element of a copy of rows of A
 _OF_TILE, _OF_CALL = 84, 150  # cycles
 _OF_LINES = 2  # cycles per term, of a tile that reads columns of A which have left L1
 _OF_ROWS = 16  # bytes per cycle, of rows of A that have left L1
+_OF_COLUMNS = 1.15  # with 16 registers: tiles that read columns of A beside a B that is not packed, which fill L1
 _OF_MEMORY = 0.05  # cycles per byte of a copy that turns B, if B comes from memory
 
 
@@ -214,13 +218,17 @@ def tiles_cycles(
     each = max(cells / 2, (height + shape.vectors) / 2, 4.0)
     if form == "dense" and thin.columns_are_far(depth):
         each += _OF_LINES if registers() == 32 else _OF_LINES / 2  # shorter blocks
+    if form == "dense" and not packing and tiles > 1 and registers() == 16:
+        each *= _OF_COLUMNS
     if not packing and tiles > 1 and thin.rows_conflict(depth, b_steps[0] * size):
         each += thin.conflict_cycles(min(columns, shape.width) * size)
-    copy = _OF_COPY[b_steps[1] != 1] * columns * depth if packing else 0.0
+    if registers() == 16 and tiles > 1 and min(columns, shape.width) * depth * size > _NEAR * 3 // 4:
+        each += _OF_PIECES if packing else _OF_PIECES + _OF_UNPACKED + _OF_CROSSING * (b_steps[0] * size % _ALIGNED > 0)
+    copy = _OF_COPY[registers()][b_steps[1] != 1] * columns * depth if packing else 0.0
     if packing and b_steps[1] != 1 and thin.is_far(columns * depth * size * matrices):
         copy += _OF_MEMORY * columns * depth * size
     if b_steps[1] == 1:
-        copy += thin.far_cycles(columns * depth * size, True)
+        copy += thin.far_cycles(columns * depth * size)
     if form == "rows":
         group = _group_of(min(depth, _BLOCK), shape.width * size)
         copy += -(-shape.panels // group) * rows * depth * size / _OF_ROWS
@@ -283,7 +291,9 @@ _KERNELS = {
     "lines": kernel("thin_product.lines"),
 }
 _SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # rows of A or bytes of B up to which a copy of B costs more than it saves
-_FEW_ROWS = 24  # the same rows with 16 registers, if the rows of B share sets of L1
+# the same rows with 16 registers; if vectors of B cross lines of the cache; if its rows share sets of L1
+_FEW_ROWS, _FEW_CROSSING, _FEW_SHARING = 80, 24, 16
+_DEEP = 128  # rows of a B from memory that pay for its copy
 # bytes from which a transposed A is copied if it is read often, and a few lines fill the sets of L1 or tiles are so low
 # that several of them read each line
 _LARGE_A, _OFTEN = 1 << 18, 256
@@ -323,12 +333,16 @@ def _cheapest(
     return (choice, choice.cycles) if choice is not None and choice.cycles < by_tiles else (None, by_tiles)
 
 
-def _packs(rows: int, columns: int, depth: int, size: int, row_step: int, column_step: int) -> bool:
-    """Whether tasks copy B, whose steps are in bytes."""
-    small = rows <= _SMALL_ROWS
-    if registers() == 16 and rows > _FEW_ROWS and thin.rows_conflict(depth, row_step):
-        small = False
-    return column_step != size or not (small or depth * columns * size <= _SMALL_BYTES)
+def _packs(rows: int, columns: int, depth: int, size: int, row_step: int, column_step: int, matrices: int = 1) -> bool:
+    """Whether tasks copy B, one of ``matrices``; its steps are in bytes."""
+    content = depth * columns * size
+    few, near = _SMALL_ROWS, content <= _SMALL_BYTES
+    if registers() == 16:
+        sharing = thin.rows_conflict(depth, row_step)
+        few = _FEW_SHARING if sharing else _FEW_CROSSING if row_step % _ALIGNED else _FEW_ROWS
+        if thin.is_far(content * matrices) and depth >= _DEEP:  # tiles read pieces of rows too short to be prefetched
+            few = 1
+    return column_step != size or not (rows <= few or near)
 
 
 def _joined_rows(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -337,6 +351,29 @@ def _joined_rows(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tupl
         step = strides[-3] if shape[-2] == 1 else strides[-2]
         shape, strides = (*shape[:-3], shape[-3] * shape[-2], shape[-1]), (*strides[:-3], step, strides[-1])
     return shape, strides
+
+
+def _is_transposed(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> bool:
+    """Whether matrices with contiguous columns lie one after the other."""
+    step = size
+    for axis in (-2, -1, *range(len(shape) - 3, -1, -1)):
+        extent = shape[axis]
+        if extent > 1 and strides[axis] != step:
+            return False
+        step *= extent
+    return True
+
+
+def _turning_pays(
+    rows: int, columns: int, depth: int, packing: bool, b_steps: tuple[int, int], dtype: str, matrices: int
+) -> bool:
+    """Whether a product by a copy of A, whose rows are contiguous, takes less time than by the columns of A."""
+    if registers() == 32 or packing or rows <= tile(dtype, "dense", columns).rows:  # a single tile reads them once
+        return False
+    by_columns, by_rows = (
+        _cheapest(rows, columns, depth, dense, packing, b_steps, dtype, matrices)[1] for dense in (True, False)
+    )
+    return by_rows + _OF_A * rows * depth + _OF_TURNING / matrices < by_columns
 
 
 def _joining_pays(matrices: int, rows: int, columns: int, depth: int, b_strides: tuple[int, ...], dtype: str) -> bool:
@@ -371,10 +408,11 @@ def _call(
         a_shape, a_strides = _joined_rows(a_shape, a_strides)
         batch = a_shape[:-2]
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
+    matrices = prod(extent for extent, step in zip(b_shape[:-2], b_strides[:-2], strict=True) if step)
     dtype = "f" if size == 4 else "d"
     rows_apart = a_strides[-1] != size and depth > 1
     form = "dense" if rows_apart else "rows"
-    packing = _packs(rows, columns, depth, size, b_strides[-2], b_strides[-1])
+    packing = _packs(rows, columns, depth, size, b_strides[-2], b_strides[-1], matrices)
     ready = (
         whole_steps(a_strides, size)
         and whole_steps(b_strides, size)
@@ -390,6 +428,13 @@ def _call(
             len(b_shape) == 2 < len(a_shape)
             and a_strides[-1] == size
             and _joining_pays(prod(batch), rows, columns, depth, b_strides, dtype)
+        )
+        and not (
+            rows_apart
+            and _is_transposed(a_shape, a_strides, size)
+            and _turning_pays(
+                rows, columns, depth, packing, (b_strides[-2] // size, b_strides[-1] // size), dtype, prod(a_shape[:-2])
+            )
         )
     )
     if not ready:
@@ -407,9 +452,8 @@ def _call(
     offsets_of_c = range(0, prod(batch) * rows * columns, rows * columns)
     a_offsets, b_offsets = offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2])
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
-    matrices = len(set(b_offsets))
     choice, cycles = _cheapest(rows, columns, depth, rows_apart, packing, b_steps, dtype, matrices)
-    if rows_apart and 1 < columns <= _NARROW and one_matrix and len(b_shape) == 2 and not biased:
+    if rows_apart and 1 < columns < rows and columns <= _NARROW and one_matrix and len(b_shape) == 2 and not biased:
         _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype)
         if other + _OF_TURNING < cycles:
             return _Call(shape, None, False, 0, 0, _NO_WORDS, zeros_of(1, dtype), True)
@@ -493,8 +537,12 @@ def _turned(c: np.ndarray) -> np.ndarray:
 
 def _readable(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Copies where the kernel cannot read the matrices, or would read ``a`` slowly."""
-    transposed = a.ndim == 2 and a.T.flags.c_contiguous
-    a = channels_last(a.T[np.newaxis])[0].T if transposed else np.ascontiguousarray(a, like=a)
+    columns = a.swapaxes(-1, -2)
+    if columns.flags.c_contiguous:
+        turned = channels_last(columns.reshape(-1, *columns.shape[-2:]))
+        a = turned.swapaxes(1, 2).reshape(a.shape)
+    else:
+        a = np.ascontiguousarray(a, like=a)
     return a, b if whole_steps(b.strides, b.itemsize) else np.ascontiguousarray(b, like=b)
 
 

@@ -102,7 +102,10 @@ def choose(
     rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_column: int, dtype: str, matrices: int
 ) -> Choice | None:
     """The cheapest of the plans for thin products, each of which has one of ``matrices``; None if there is none."""
-    return min(_choices(rows, columns, depth, dense, b_depth, b_column, dtype, matrices), default=None)
+    choices = _choices(rows, columns, depth, dense, b_depth, b_column, dtype, matrices)
+    if registers() == 16:
+        choices = (choice._replace(cycles=choice.cycles * _MEASURED.get(choice.kernel, 1)) for choice in choices)
+    return min(choices, default=None)
 
 
 _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
@@ -116,9 +119,12 @@ _CHAINS = 8  # additions in flight: two per cycle, of four cycles
 _ISSUED = 3.5  # instructions per cycle
 _OF_TILE, _OF_DOTS, _OF_CALL, _OF_COPYING = 16, 4, 20, 40  # cycles
 _OF_PAGE = 1.25  # cycles per line of the cache, of rows of B in more pages than the CPU finds at once, _FEW_PAGES
-_FEW_PAGES, _OF_CONFLICT = 64, 2.5  # ... cycles per line, if the rows share sets of L1 as well
+_FEW_PAGES, _OF_CONFLICT = 64, (5, 2.5)  # ... cycles per line, if the rows share sets of L1 as well
+_MEASURED = {"strip": 1.1, "dots": 1.3}  # times over the counted ones, of products that tiles compete for
+_MOST_AHEAD = 32  # rows, of those that are prefetched and used
 _OF_TALL = 4  # cycles per term, of a tall tile that reads columns of A again which have left L1
-_OF_FAR = 25, 16  # cycles per line of B in L3, in pieces of strips and of panels
+_OF_SHORT_PIECES = 20  # cycles per line of a B from memory, of whose rows tiles read short pieces
+_OF_FAR = 3  # cycles per line of a B that L2 does not hold
 _LINES_FROM, _LEAST_LINE, _LINE_WIDTH = 1 << 20, 64, 256  # bytes of B and columns of ``lines``, and of its panels
 _OF_LINES, _OF_PIECES = 3.2, 3.5  # cycles per line of a B not in L2: read by ``lines``, more in pieces by ``strip``
 _OF_A = 4, 8  # cycles per line of A that has left L1, or L2, for every group of panels
@@ -180,7 +186,9 @@ def _choices(
                 each += 1 if many else _OF_TALL * (height > 8 and panels > 1)
             cycles = tiles * panels * (depth * each + cells * touched + _OF_TILE) + _OF_CALL
             if tiles > 1 and not copying:
-                cycles += far_cycles(content, False)
+                cycles += far_cycles(content)
+            if rows > 1 and not many and not copying and is_far(content * matrices):
+                cycles += content / _LINE * _OF_SHORT_PIECES
             if streaming:
                 cycles += content / _LINE * _OF_PIECES
             groups = -(-panels // _near_panels(near))
@@ -215,18 +223,23 @@ def rows_in_l1(step: int) -> int:
 
 
 def conflict_cycles(width: int) -> float:
-    """Return the time of reading ``width`` bytes of a row of many that L1 does not hold together, on as many pages."""
-    return _OF_CONFLICT * width / _LINE
+    """Return the time of reading ``width`` bytes of a row of many that share sets of L1."""
+    return _OF_CONFLICT[registers() == 32] * width / _LINE
 
 
 def rows_conflict(depth: int, step: int) -> bool:
-    """Return whether the rows of B, ``step`` bytes apart, are too many for L1, and on many pages."""
+    """Return whether the rows of B, ``step`` bytes apart, are too many for L1, and on many pages.
+
+    With 16 registers: if their sets do not even hold the rows that are prefetched.
+    """
+    if registers() == 16:
+        return rows_in_l1(step) <= _MOST_AHEAD < depth
     return depth > rows_in_l1(step) and depth * step // _PERIOD >= _FEW_PAGES <= depth
 
 
-def far_cycles(content: int, wide: bool) -> float:
-    """Return the time of reading a B of ``content`` bytes, in ``wide`` pieces or in vectors, if L2 does not hold it."""
-    return 0.0 if registers() == 32 or content <= _L2_SHARE else content / _LINE * _OF_FAR[wide]
+def far_cycles(content: int) -> float:
+    """Return the time of reading a B of ``content`` bytes, if L2 does not hold it."""
+    return 0.0 if registers() == 32 or content <= _L2_SHARE else content / _LINE * _OF_FAR
 
 
 def is_near(content: int) -> bool:

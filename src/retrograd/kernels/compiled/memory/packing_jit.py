@@ -23,6 +23,7 @@ from ..machine.simd import (
 _soon = ahead_by(256)  # lines of a transposed matrix: more rows are read at a time than the CPU prefetches
 # rows of a matrix in C order: their pieces for a narrow panel are too short for the CPU to prefetch them
 _piece_soon, _ROWS_AHEAD = ahead_by(0), 16 if registers() == 16 else 0
+_WHOLE = registers() == 16
 _PADDED = 4  # lines of a square of registers from which transposing all of it is faster than element by element
 
 
@@ -56,6 +57,17 @@ def are_finite(x, rows, step, count):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _pack_row(x, y, further):  # type: ignore[no-untyped-def]
+    """Copy two vectors, and prefetch those ``further`` on."""
+    L = lanes(x)
+    _piece_soon(x, further)
+    _piece_soon(x, further + 2 * L - 1)
+    first, second = load(x, 0), load(x, L)
+    store(y, 0, first)
+    store(y, L, second)
+
+
+@helper
 def pack_block(w, source, depth_step, column_step, depth, count, packed, target, width):  # type: ignore[no-untyped-def]
     """``packed[target + k*width + j] = w[source + k*depth_step + j*column_step]``, zeros for j from ``count`` on."""
     L, zero = lanes(packed), full(packed, 0.0)
@@ -67,6 +79,16 @@ def pack_block(w, source, depth_step, column_step, depth, count, packed, target,
                 store(packed, at + j, zero)
             at += width
     if column_step == 1:
+        if _WHOLE and count == 2 * L:
+            x, y, further = offset(w, source), offset(packed, target), _ROWS_AHEAD * depth_step
+            for _ in range(depth // 4):
+                for _ in range(4):
+                    _pack_row(x, y, further)
+                    x, y = offset(x, depth_step), offset(y, width)
+            for _ in range(depth % 4):
+                _pack_row(x, y, further)
+                x, y = offset(x, depth_step), offset(y, width)
+            return
         for _ in range(depth):
             for j in range(0, count, L):
                 if _ROWS_AHEAD > 0:
