@@ -13,6 +13,9 @@ ARGS ?=
 # otherwise each process would compile the same ones. Each process runs adjacent tests, which load the same modules.
 PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
+# NumPy's products in the oracles, too: OpenBLAS's threads would wait actively for the cores of the other processes.
+test processors browser nightly: export OPENBLAS_NUM_THREADS := 1
+
 # Processors whose compiled kernels every x86-64 machine can run: AVX2 with FMA, and SSE 4.2 without it. LLVM uses these
 # names, and OpenBLAS the same names with a capital.
 PROCESSORS := haswell nehalem

@@ -329,13 +329,15 @@ def max_pool(
     """Return the maximum of the input elements in each window, and its flat index in the input."""
     x = double(x)
     y, indices = np.empty((*x.shape[:2], *output)), np.empty((*x.shape[:2], *output), np.int64)
-    seen: dict[Index, list[Index]] = {}
+    seen: dict[Index, list[int]] = {}
     for o, _, i in meetings(x.shape[2:], kernel, output, stride, padding, dilation):
-        seen.setdefault(o, []).append(i)
-    for n, c, (o, positions) in product(range(len(x)), range(x.shape[1]), seen.items()):
-        best = positions[first_maximum([float(x[n, c, *i]) for i in positions])]
-        y[n, c, *o] = x[n, c, *best]
-        indices[n, c, *o] = flat(best, x.shape[2:])
+        seen.setdefault(o, []).append(flat(i, x.shape[2:]))
+    for n, c in product(*map(range, x.shape[:2])):
+        values = x[n, c].ravel().tolist()
+        for o, positions in seen.items():
+            best = positions[first_maximum([values[i] for i in positions])]
+            y[n, c, *o] = values[best]
+            indices[n, c, *o] = best
     return y, indices
 
 
