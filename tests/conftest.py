@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import heapq
+import re
 import shutil
 import subprocess
 import sys
@@ -21,8 +22,9 @@ numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 # of the cases of a parametrized test in these folders and files, --draw keeps one in so many
 DRAWN = {
     **dict.fromkeys(("conformance", "explanation", "kernels", "ops", "textbook"), 4),
-    **dict.fromkeys(("test_batch_norm_fusion.py", "test_docs.py", "test_fusion.py", "test_pieces.py"), 3),
-    "onnx_models": 2,
+    **dict.fromkeys(("lowbit", "replay", "test_sklearn_checks.py"), 3),
+    **dict.fromkeys(("test_batch_norm_fusion.py", "test_docs.py", "test_fusion.py"), 3),
+    **dict.fromkeys(("nn", "onnx_models"), 2),
 }
 Combination = tuple[tuple[int, str], ...]  # (index of the parametrize mark, id of its value), for each stacked mark
 
@@ -69,14 +71,15 @@ def pytest_collection_finish() -> None:
     _exempt_from_garbage_collection()
 
 
-def pytest_runtest_logfinish() -> None:
-    global _finished
-    _finished += 1
-    if _finished % 500 == 0:
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Exempt what the tests of a file left, such as the modules that they loaded, before those of the next."""
+    global _file
+    if (file := nodeid.partition("::")[0]) != _file:
+        _file = file
         _exempt_from_garbage_collection()
 
 
-_finished = 0
+_file = ""
 
 
 def _exempt_from_garbage_collection() -> None:
@@ -105,7 +108,7 @@ def mark_unsampled_as_nightly(calls: list[Any]) -> None:
 def mark_undrawn_as_nightly(seed: str, name: str, calls: list[Any]) -> None:
     """Mark the cases of a large test that are not drawn as nightly; at least one case is drawn."""
     found = [call for call in calls if not is_nightly(call)]
-    share = DRAWN.get(name.split("/")[1].partition("::")[0], 1)
+    share = next((DRAWN[part] for part in re.split("/|::", name) if part in DRAWN), 1)
     drawn = set(Random(f"{seed} {name}").sample(range(len(found)), -(-len(found) // share)))
     for at, call in enumerate(found):
         if at not in drawn:

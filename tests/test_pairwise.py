@@ -61,7 +61,7 @@ def test_a_draw_has_a_part_of_the_cases_of_large_tests() -> None:
         many, one, elsewhere = [[case(str(at)) for at in range(count)] for count in (30, 1, 30)]
         mark_undrawn_as_nightly(seed, "tests/kernels/test_a.py::test_a", many)
         mark_undrawn_as_nightly(seed, "tests/kernels/test_a.py::test_b", one)
-        mark_undrawn_as_nightly(seed, "tests/nn/test_c.py::test_c", elsewhere)
+        mark_undrawn_as_nightly(seed, "tests/engine/test_c.py::test_c", elsewhere)
         assert not any(map(is_nightly, [*one, *elsewhere]))
         return {each._idlist[0] for each in many if not is_nightly(each)}
 
