@@ -303,14 +303,24 @@ def test_interpolate(mode: str, options: dict[str, Any], axes: int) -> None:
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-@pytest.mark.parametrize("size", [(3, 4), (9, 2), (11, 13)], ids=str)
-def test_interpolate_antialiased(mode: str, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("size", [(3, 4), (9, 2), (11, 13), (1, 9)], ids=str)
+def test_interpolate_antialiased(mode: str, size: tuple[int, int], align: bool) -> None:
     assert_agree(
-        lambda t: ours.interpolate(t, size, mode=mode, antialias=True),
-        lambda t: peer.interpolate(t, size, mode=mode, antialias=True),
+        lambda t: ours.interpolate(t, size, mode=mode, align_corners=align, antialias=True),
+        lambda t: peer.interpolate(t, size, mode=mode, align_corners=align, antialias=True),
         normal(2, 2, 8, 9),
         second=False,
     )
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_an_extent_that_stays_is_not_interpolated(mode: str) -> None:
+    """Also by a factor that is not 1. PyTorch's gradient is that of a call that interpolates."""
+    x, factors = normal(2, 2, 8, 9), (1.1, 0.6)
+    found = ours.interpolate(retrograd.tensor(x), scale_factor=factors, mode=mode, antialias=True)
+    expected = peer.interpolate(torch.tensor(x), scale_factor=factors, mode=mode, antialias=True)
+    np.testing.assert_allclose(found.array, expected.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize("extent", [7, 13, 56, 100])

@@ -35,6 +35,11 @@ def matrix(mode: str, extent: int, target: int, step: float, **options: bool) ->
         (lambda: matrix("cubic", 2, 1, 2.0), [[0.5, 0.5]]),
         # a triangle of width 4 about 1 and 3: distances 0.5 and 1.5 of 2
         (lambda: matrix("linear", 4, 2, 2.0, antialias=True), [[3 / 7, 3 / 7, 1 / 7, 0], [0, 1 / 7, 3 / 7, 3 / 7]]),
+        # the same with the step 4 / 2: distances 0.5, 0.5, 1.5 from 1, and 1.5, 0.5, 0.5 from 3
+        (
+            lambda: matrix("linear", 5, 3, 5 / 3, align_corners=True, antialias=True)[:2],
+            [[3 / 7, 3 / 7, 1 / 7, 0, 0], [0, 1 / 8, 3 / 8, 3 / 8, 1 / 8]],
+        ),
     ],
 )
 def test_interpolation(found: Any, expected: list[list[float]]) -> None:

@@ -96,7 +96,8 @@ def interpolate(
         3 axes), "bicubic" (2 axes, a = -0.75), or "area" (means of boxes that cover input).
     align_corners: align the centers of the corner elements, not their outer edges; linear modes and bicubic only.
     recompute_scale_factor: use the ratio of the extents, not ``scale_factor`` itself.
-    antialias: wider windows where the image shrinks; bilinear and bicubic (a = -0.5) without align_corners.
+    antialias: wider windows where the image shrinks; bilinear and bicubic (a = -0.5). As in PyTorch, align_corners then
+        changes only the distance of the samples, to (I - 1) / (O - 1), not the place of the first one, at half of it.
 
     Raises:
         TypeError: input is not a floating-point Tensor, or a size or factor has a wrong type.
@@ -121,11 +122,8 @@ def interpolate(
     antialias = as_truth("interpolate", "antialias", antialias)
     if align_corners is not None and mode not in (*_LINEAR, *_CUBIC):
         raise ValueError(f"interpolate: align_corners={align_corners} is not available for mode={mode!r}; leave it out")
-    if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
-        raise ValueError(
-            f"interpolate: antialias=True needs mode='bilinear' or 'bicubic', without align_corners; got "
-            f"mode={mode!r}, align_corners={align_corners}"
-        )
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError(f"interpolate: antialias=True needs mode='bilinear' or 'bicubic'; got mode={mode!r}")
     target, ratios = _target(shape[2:], size, scale_factor, recompute_scale_factor)
     if min(shape[1:]) < 1 or min(target) < 1:
         raise ValueError(f"interpolate: input.shape={shape} and the new extents {target} must be at least 1")
@@ -222,7 +220,7 @@ def _target(
 def _matrix(mode: str, extent: int, target: int, ratio: float | None, align: bool, antialias: bool) -> Matrix | None:
     """Return the weights (target, extent) of one axis; None for the identity."""
     step = extent / target if ratio is None else ratio
-    if mode in _LINEAR and target == extent:
+    if target == extent and (mode in _LINEAR or antialias):
         return None  # for any factor, as in PyTorch
     if mode.startswith("nearest"):
         indices = kernels.nearest_indices(extent, target, step, mode == "nearest-exact")
@@ -231,7 +229,6 @@ def _matrix(mode: str, extent: int, target: int, ratio: float | None, align: boo
     starts, indices, weights = kernels.interpolation_matrix(kind, extent, target, step, align, antialias)
     if (
         mode != "area"
-        and not antialias
         and indices.size == extent == target
         and same(indices, arange(extent), _IDENTITY)
         and same(weights, ones(extent, weights.dtype), _IDENTITY)

@@ -36,12 +36,11 @@ def interpolation_matrix(mode: str, extent: int, target: int, step: float, align
         number = np.arange(target)
         first, last = number * extent // target, -((number + 1) * -extent // target)
         return _rows(first, last - first, lambda r, k: np.full(k.size, 1.0 / (last[r] - first[r])))
+    if align_corners:
+        step = (extent - 1) / (target - 1) if target > 1 else 0.0
     if antialias:
         return _antialiased(mode, extent, target, step)
-    if align_corners:
-        places = np.arange(target) * ((extent - 1) / (target - 1) if target > 1 else 0.0)
-    else:
-        places = (np.arange(target) + 0.5) * step - 0.5
+    places = np.arange(target) * step if align_corners else (np.arange(target) + 0.5) * step - 0.5
     if mode == "cubic":
         base = np.floor(places).astype(np.int64)
         taps = np.arange(-1, 3)

@@ -197,7 +197,7 @@ def resize(
     antialias: bool,
 ) -> Value:
     space = len(input.shape) - 2
-    w.require(mode != "bicubic" or not antialias, "bicubic interpolation with antialias")
+    w.require(not antialias or (mode == "bilinear" and not align_corners), "this interpolation with antialias")
     options: dict[str, Any]
     if mode == "nearest":
         options = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
