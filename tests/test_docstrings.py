@@ -39,6 +39,7 @@ MODULES = (
     "retrograd.nn.utils",
     "retrograd.nn.utils.parametrizations",
     "retrograd.nn.utils.parametrize",
+    "retrograd.nn.utils.prune",
     "retrograd.nn.utils.rnn",
     "retrograd.onnx.vectors",
     "retrograd.ops",

@@ -335,10 +335,7 @@ REASONS: dict[str, dict[str, str]] = {
 MODULES: dict[str, dict[str, str]] = {
     "torch": dict.fromkeys(("masked", "nested", "package"), ""),
     "torch.nn": dict.fromkeys(("intrinsic", "qat", "quantizable"), _LOWBIT),
-    "torch.nn.utils": {
-        "prune": "multiply a weight by a mask with retrograd.nn.utils.parametrize.register_parametrization",
-        "stateless": "assign the tensors to the attributes of the modules, and call these",
-    },
+    "torch.nn.utils": {"stateless": "assign the tensors to the attributes of the modules, and call these"},
     "torch.utils": {
         "benchmark": "write retrograd.train.profile(model, x), or time calls with timeit",
         "bottleneck": "write retrograd.train.profile(model, x)",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...torch_api.missing import attach_to_module
 from ..init import skip_init
-from . import clip_grad, fusion, parametrizations, parametrize, rnn
+from . import clip_grad, fusion, parametrizations, parametrize, prune, rnn
 from .clip_grad import *
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 from .fusion import *
@@ -19,6 +19,7 @@ __all__ = [
     "parametrizations",
     "parametrize",
     "per_sample_gradients",
+    "prune",
     "register_per_sample_rule",
     "remove_spectral_norm",
     "remove_weight_norm",
