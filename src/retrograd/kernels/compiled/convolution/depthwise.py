@@ -174,7 +174,7 @@ def _band(row: int) -> int:
 
 def _together(pixel: int) -> int:
     """Registers of channels that go down a band together."""
-    return -(-pixel // vector_bytes()) if pixel <= _FEW else 1
+    return -(-pixel // vector_bytes()) if pixel <= _FEW else max(1, _LINE // vector_bytes())
 
 
 def _ahead(both: int, pixel: int) -> int:
