@@ -94,6 +94,7 @@ _RING_BYTES, _RUNS = 2 << 20, 8  # with taps along D: tiles of a block; most tas
 _LARGE = 3 << 20  # bytes of transformed weights that are too many to reread for each small block
 _SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
 _LONG_SUM = 64  # tiles of a block of the weight gradient, at least
+_LONG = 48  # tiles of a block of one core with 16 registers, if it stays smaller than _SHARED_BYTES
 _LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2 with a block
 _CACHED = 1 << 20  # bytes of both operands that may still be in L2
 _PARTS = 4  # partial sums, if each core has its own blocks
@@ -385,7 +386,8 @@ def transform_plan(
     tiles = _tiles_of(axes, batch)
     # each small block reads the weights again: their total work must outweigh that
     shared = filters or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
-    budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
+    tile_bytes = matrices_of(PAIRS) * size * -(-max(depth, columns) // shape.lanes) * shape.lanes
+    budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_block_bytes(tiles, tile_bytes), PAIRS)
     if axes[0].kernel > 1:  # the tiles read stay for the next block
         shared, budget, together = filters, _RING_BYTES, 0
     if filters:
@@ -439,6 +441,17 @@ def transform_sum_plan(
     return Transformed(words, blocks, shared, _work(words, 0, shared), table, len(parts) * elements, parts)
 
 
+def _block_bytes(tiles: int, tile_bytes: int) -> int:
+    """The bytes of a block of one core, for all tiles and the bytes of one.
+
+    Every block reads all transformed weights, which do not stay beside it in an L2 of 512 KB: with few tiles of many
+    channels, that costs more than tiles from L3. There are about _PARTS blocks, if there are enough tiles.
+    """
+    if registers() == 32:
+        return _BLOCK_BYTES
+    return max(_BLOCK_BYTES, min(_SHARED_BYTES, _LONG * tile_bytes, tiles * tile_bytes // _PARTS))
+
+
 def _sum_block_bytes(tile_bytes: int) -> int:
     """The bytes of a block of a weight gradient that no threads share; the bytes given are of a tile at one point.
 
@@ -460,7 +473,7 @@ def blocks_of(
         return -(-tiles * PAIRS * (read + written) // budget)
     one = matrices_of(PAIRS) * max(read, written)
     shared = taps > 1 or weight_bytes > _LARGE or 2 * weight_bytes > tiles * one
-    return -(-tiles * one // (_SHARED_BYTES if shared else _BLOCK_BYTES))
+    return -(-tiles * one // (_SHARED_BYTES if shared else _block_bytes(tiles, one)))
 
 
 def partial_sums(tiles: int, weight_bytes: int, tile_bytes: int) -> int:
