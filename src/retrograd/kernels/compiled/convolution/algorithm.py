@@ -240,6 +240,7 @@ _MISS, _CACHED, _MISS_APART = 5, 1 << 20, 24
 _CALL, _CHECK = 6000, 4500  # a kernel; the look at borders for numbers that are not finite
 # factors of tiles and planes of a group, which read and write parts of cache lines; "narrow" takes all groups of a line
 _OF_GROUPS, _PLANES_OF_GROUPS = 1.25, 1.3
+_OF_WIDE_GROUPS = 1.1 if registers() == 16 else _OF_GROUPS  # of more channels than a vector has lanes
 _TILE_OF_POINT, _TILE_OF_SUMS = 43, 20  # a tile of a product of Winograd's transforms, for so many terms
 # its weight gradients: a vector of a pair of points, and a channel, transformed back
 _SUM_OF_POINT, _CHANNEL = 9, 90
@@ -341,7 +342,8 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
         packed *= _PACK_LARGE / _PACK
     written_bytes = groups * pixels * columns * size
     missed = written_bytes / 64 * (_MISS if phases == 1 else _MISS_APART) if written_bytes > _CACHED else 0
-    product *= _OF_GROUPS if groups > 1 else 1
+    if groups > 1:
+        product *= _OF_WIDE_GROUPS if columns > shape.lanes else _OF_GROUPS
     tables = tiles * (_TILE + taps * _ADDRESS / shape.lanes * 2)
     return tiles * groups * product + tables + missed + groups * packed + 2 * _CALL
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -83,9 +83,11 @@ _CHUNK = 320 << 10  # bytes of weights that stay in L2 while pixels stream by
 _STREAMED_TILES, _STREAMED_DEPTH = 9 if registers() == 32 else 4, 128
 _ALIASED = 2048  # bytes; rows so far apart share few lines of L1
 _ALIASED_ROWS = 8  # rows a multiple of _ALIASED bytes apart that L1 holds
+_WAYS, _WAY = 8, 4096  # the lines of a set of an L1 of 32 KB, and bytes after which addresses share a set
 _PACKING = 8000  # cycles for packing weights that could be read in place
 _PIXELS = 512  # pixels that pay for packing weights a second time
 _PIXELS_OF_SHARE = 128  # pixels that pay for it where an odd number of tasks becomes even, for each of the tasks
+_ANY = 1 << 62  # no bound
 MOST_PHASES = 64  # with more, the target is filled first, and phases without taps are skipped
 
 
@@ -227,7 +229,10 @@ def gather_plan(
     even = all(r == 1 or step == expected for r, step, expected in zip(kernel, weight_taps, nested, strict=True))
     weights = kernel[0] * kernel[1] * kernel[2] * depth * shape.panels * shape.width * size
     direct = not gradient and column_step == 1 and depth_step > 0 and even and weights <= _SMALL_WEIGHTS
-    if depth_step * size % _ALIASED == 0 and prod(kernel) * depth > _ALIASED_ROWS:
+    rows_held = _ALIASED_ROWS if depth_step * size % _ALIASED == 0 else _ANY
+    if registers() == 16:
+        rows_held = _WAYS * _WAY // gcd(depth_step * size, _WAY)
+    if prod(kernel) * depth > rows_held:
         direct = False
     pixels = batch * axes[0].output * axes[1].output * axes[2].output
     if registers() == 16 and shape.tail < shape.lanes:  # masks of rows in place cost a third
@@ -276,10 +281,13 @@ def gather_plan(
     tasks = []
     start = GATHER.words
     parts = groups * panels
+    group_cuts = 1
+    if registers() == 16:  # every tile reads the weights of all groups of a task, from an L2 of 512 KB
+        group_cuts = min(groups, 1 << (groups * weights // _CHUNK).bit_length())
     for phase in found:
         work = phase.pixels * max(1, phase.taps) * depth * columns * groups
         target_tasks = task_count(work, TASK_WORK if large else SMALL_TASK_WORK)
-        part_cuts = min(parts, target_tasks) if large else 1
+        part_cuts = min(parts, target_tasks) if large else group_cuts
         tile_cuts = min(phase.tiles, -(-target_tasks // part_cuts))
         if streamed:
             tile_cuts = min(phase.tiles, 2) if part_cuts % 2 == 1 and target_tasks > 1 else 1
@@ -391,7 +399,7 @@ REDUCE_TASK = record(
 
 MOST_PARTS = 8
 _PARTIALS = 448 << 10  # bytes of partial sums besides two
-_WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that pay for reading a byte of x or g; no bound
+_WORK_OF_BYTE = 24  # multiply-adds that pay for reading a byte of x or g
 _FAR, _FAR_WORK = 6 << 20, 16  # bytes of x and g that leave L2 and L3; multiply-adds that pay for prefetching a byte
 # bytes of a panel of g that stay in L1, beside rows of x, while all tiles read them; with AVX2, L1 may have only 32 KB
 _NEAR = 16 << 10 if registers() == 32 else 8 << 10
