@@ -237,6 +237,7 @@ _REDUCE, _DOT = 4, 20  # a sum of the lanes of a register, added to memory; a ti
 _MISS_PANELS = 4
 # a cache line of a result of more bytes than these, which is not prefetched, and if its positions are written in turns
 _MISS, _CACHED, _MISS_APART = 5, 1 << 20, 24
+_LARGEST_IN_L3 = 16 << 20  # bytes of transformed weights, measured with an L2 of 512 KB
 _CALL, _CHECK = 6000, 4500  # a kernel; the look at borders for numbers that are not finite
 # factors of tiles and planes of a group, which read and write parts of cache lines; "narrow" takes all groups of a line
 _OF_GROUPS, _PLANES_OF_GROUPS = 1.25, 1.3
@@ -414,6 +415,8 @@ def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs:
         weights, calls = taps * depth * (partial * points * written * _SUM_OF_POINT + _CHANNEL), 3
     bytes_ = batch * size * (inputs * prod(window.input) + outputs * prod(window.output))
     missed = max(0, bytes_ - _CACHED) / 64 * _MISS
+    if registers() == 16 and job == "conv":  # some filters at a time, from short pieces of their rows
+        missed += max(0, len(parts) * elements * size - _LARGEST_IN_L3) / 64 * 2 * _MISS
     factor = 1 if sums or registers() == 32 else _OF_FEW_REGISTERS
     return factor * (multiplied + transformed + weights + missed) + calls * _CALL
 
