@@ -188,7 +188,7 @@ def _parts(
     return parts, max(1, min(_PART_WORK * count // (work * len(batch)), -(-count // _LEAST_TASKS)))
 
 
-_OF_COPY = {32: (0.15, 0.35), 16: (0.55, 0.65)}  # cycles per element of a copy of B, by rows and by transposing
+_OF_COPY = {32: (0.15, 0.35), 16: (0.55, 0.6)}  # cycles per element of a copy of B, by rows and by transposing
 # cycles per term, with 16 registers, of a B that L1 does not hold; if it is not packed; if its vectors cross lines
 _OF_PIECES, _OF_UNPACKED, _OF_CROSSING = 0.4, 0.3, 0.7
 _ALIGNED = 16  # bytes: vectors of rows as far apart cross lines seldom

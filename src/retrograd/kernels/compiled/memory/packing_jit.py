@@ -68,6 +68,31 @@ def _pack_row(x, y, further):  # type: ignore[no-untyped-def]
 
 
 @helper
+def _pack_columns(w, source, depth_step, column_step, depth, count, packed, target, width):  # type: ignore[no-untyped-def]
+    """As ``pack_block``, for columns that are not adjacent."""
+    L, zero = lanes(packed), full(packed, 0.0)
+    step = L if depth_step == 1 else 1
+    for k in range(0, depth, step):
+        terms = min(step, depth - k)
+        for j in range(0, count, L):
+            columns = min(L, count - j)
+            x = offset(w, source + j * column_step + k * depth_step)
+            y = offset(packed, target + k * width + j)
+            if terms == L and columns == L:
+                for i in range(L):
+                    _soon(x, i * column_step)
+                transpose(x, column_step, y, width)
+            elif terms * columns >= _PADDED * L:
+                transpose_padded(x, column_step, y, width, columns, terms)
+            else:
+                for i in range(terms):
+                    if columns < L:
+                        store(y, i * width, zero)
+                    for column in range(columns):
+                        y[i * width + column] = x[column * column_step + i * depth_step]
+
+
+@helper
 def pack_block(w, source, depth_step, column_step, depth, count, packed, target, width):  # type: ignore[no-untyped-def]
     """``packed[target + k*width + j] = w[source + k*depth_step + j*column_step]``, zeros for j from ``count`` on."""
     L, zero = lanes(packed), full(packed, 0.0)
@@ -100,25 +125,19 @@ def pack_block(w, source, depth_step, column_step, depth, count, packed, target,
             source += depth_step
             target += width
         return
-    step = L if depth_step == 1 else 1
-    for k in range(0, depth, step):
-        terms = min(step, depth - k)
-        for j in range(0, count, L):
-            columns = min(L, count - j)
-            x = offset(w, source + j * column_step + k * depth_step)
-            y = offset(packed, target + k * width + j)
-            if terms == L and columns == L:
-                for i in range(L):
-                    _soon(x, i * column_step)
-                transpose(x, column_step, y, width)
-            elif terms * columns >= _PADDED * L:
-                transpose_padded(x, column_step, y, width, columns, terms)
-            else:
-                for i in range(terms):
-                    if columns < L:
-                        store(y, i * width, zero)
-                    for column in range(columns):
-                        y[i * width + column] = x[column * column_step + i * depth_step]
+    turned = depth - depth % (2 * L) if _WHOLE and depth_step == 1 else 0
+    for j in range(0, count - L + 1 if turned > 0 else 0, L):  # whole vectors along a few columns
+        x, y = offset(w, source + j * column_step), offset(packed, target + j)
+        for _ in range(0, turned, 2 * L):
+            for i in range(L):
+                _soon(x, i * column_step)
+            transpose(x, column_step, y, width)
+            transpose(offset(x, L), column_step, offset(y, L * width), width)
+            x, y = offset(x, 2 * L), offset(y, 2 * L * width)
+    for part in range(2):  # the other columns, then the other terms
+        k, j, terms = (0, count - count % L, turned) if part == 0 else (turned, 0, depth - turned)
+        begin = source + k * depth_step + j * column_step
+        _pack_columns(w, begin, depth_step, column_step, terms, count - j, packed, target + k * width + j, width)
 
 
 @helper
