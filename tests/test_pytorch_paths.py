@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -281,6 +282,58 @@ def test_mixed_precision_does_nothing_and_says_so() -> None:
         rg.cuda.amp.autocast()(len)
     assert rg.amp.custom_fwd(len, device_type="cuda") is len
     assert rg.cuda.amp.custom_bwd()(len) is len
+
+
+def test_scaled_losses() -> None:
+    """The same numbers as without a scaler; a step is left out where gradients are not finite."""
+    factors = [1.0, 2.0, np.inf, 3.0, np.nan, 0.5, 1.0]
+    found = []
+    for scaler in (rg.GradScaler("cpu", init_scale=8.0, growth_interval=2), rg.GradScaler("cpu", enabled=False)):
+        x, scales = nn.Parameter(rg.tensor([1.0, 2.0])), []
+        opt = optim.SGD([x], 0.1, momentum=0.9)
+        for place, factor in enumerate(factors):
+            if not scaler.is_enabled() and not np.isfinite(factor):
+                continue
+            opt.zero_grad()
+            scaler.scale([(x * x * factor).sum()])[0].backward()
+            if place % 2:
+                scaler.unscale_(opt)
+                nn.utils.clip_grad_norm_([x], 0.5)
+            scaler.step(opt)
+            scaler.update()
+            scales.append(scaler.get_scale())
+        found.append((x.array, scales))
+    (scaled, scales), (plain, ones) = found
+    np.testing.assert_array_equal(scaled, plain)
+    assert scales == [8, 16, 8, 8, 4, 4, 8] and {*ones} == {1.0}
+
+
+def test_wrong_uses_of_a_scaler() -> None:
+    scaler, x = rg.amp.GradScaler("cpu", init_scale=4), nn.Parameter(rg.ones(2))
+    opt = optim.SGD([x], 0.1)
+    with pytest.raises(RuntimeError, match=r"update: call step\(\) or unscale_\(\) before"):
+        scaler.update()
+    scaler.scale(x.sum()).backward()
+    with pytest.raises(RuntimeError, match="step: a closure is not supported"):
+        scaler.step(opt, lambda: x.sum())
+    scaler.unscale_(opt)
+    with pytest.raises(RuntimeError, match="the gradients are unscaled already"):
+        scaler.unscale_(opt)
+    scaler.step(opt)
+    with pytest.raises(RuntimeError, match="there was a step since the last update"):
+        scaler.step(opt)
+    scaler.update(2.0)
+    other = rg.amp.GradScaler("cpu")
+    other.load_state_dict(scaler.state_dict())
+    assert other.get_scale() == 2 and other.state_dict() == scaler.state_dict()
+    with pytest.raises(RuntimeError, match=r"the keys are \[\], expected \['scale', .*not enabled has none"):
+        other.load_state_dict({})
+    with pytest.raises(TypeError, match="scale: outputs is float, needs a Tensor"):
+        scaler.scale(1.0)
+    with pytest.raises(ValueError, match="growth_factor=1 must be above 1"):
+        rg.amp.GradScaler("cpu", growth_factor=1)
+    with pytest.raises(ValueError, match="backoff_factor=1 must be below 1"):
+        rg.amp.GradScaler("cpu", backoff_factor=1)
 
 
 def test_without_a_launcher_there_is_no_process_group() -> None:

@@ -1,7 +1,7 @@
-"""Mixed precision as in ``torch.amp``, without effect: everything is computed in the dtype of its operands.
+"""Mixed precision as in ``torch.amp``, where everything is computed in the dtype of its operands.
 
-For an unavailable device, autocast does nothing and warns, as in PyTorch. On the CPU it would compute in another dtype,
-so it raises.
+For an unavailable device, autocast and GradScaler do nothing and warn, as in PyTorch. On the CPU, autocast would
+compute in another dtype, so it raises; GradScaler scales losses.
 """
 
 from __future__ import annotations
@@ -11,8 +11,14 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ..engine.arguments import kind_name
+from ..engine.grad_mode import no_grad
+from ..engine.tensor import Tensor
 from ..ops.device import device
 from ..ops.dtypes.dtype import DTypeLike
+from ..ops.pointwise.comparison import isfinite
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -59,9 +65,14 @@ class autocast:  # noqa: N801  PyTorch's name
 
 
 class GradScaler:
-    """Scales nothing, since float32 gradients do not vanish as float16 gradients do. ``step`` calls the optimizer.
+    """Multiply losses by a scale, and leave out steps whose gradients are not finite.
 
-    device, init_scale, growth_factor, backoff_factor, growth_interval: without effect.
+    For an unavailable device, it does nothing and warns, as in PyTorch. For "cpu", ``step`` divides the gradients by
+    the scale first. ``update`` sets the next scale: growth_factor times it after growth_interval steps in a row with
+    finite gradients, backoff_factor times it after one without. float32 gradients seldom need it.
+
+    Raises:
+        ValueError: growth_factor is not above 1, or backoff_factor not below 1.
     """
 
     def __init__(
@@ -73,37 +84,124 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        if enabled and str(device) != "cpu":
+        on_cpu = str(device).partition(":")[0] == "cpu"
+        if enabled and not on_cpu:
             _warn("GradScaler", str(device), "losses are not scaled")
+        if not growth_factor > 1:
+            raise ValueError(f"GradScaler: growth_factor={growth_factor} must be above 1")
+        if not backoff_factor < 1:
+            raise ValueError(f"GradScaler: backoff_factor={backoff_factor} must be below 1")
+        self._enabled = bool(enabled) and on_cpu
+        self._state: dict[str, Any] = {
+            "scale": float(init_scale),
+            "growth_factor": growth_factor,
+            "backoff_factor": backoff_factor,
+            "growth_interval": growth_interval,
+            "_growth_tracker": 0,
+        }
+        self._finite: dict[int, bool] = {}  # by the id of an optimizer: whether its unscaled gradients are
+        self._stepped: set[int] = set()
 
     def scale(self, outputs: Any) -> Any:
-        """Return ``outputs`` unchanged."""
-        return outputs
+        """Return ``outputs``, a Tensor or several, times the scale."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            return outputs * self._state["scale"]
+        if isinstance(outputs, (list, tuple)):
+            return type(outputs)([self.scale(each) for each in outputs])
+        raise TypeError(
+            f"GradScaler.scale: outputs is {kind_name(outputs)}, needs a Tensor, or a list or tuple of them"
+        )
 
     def unscale_(self, optimizer: Any) -> None:
-        """Do nothing: gradients are not scaled."""
+        """Divide the gradients of the optimizer's parameters by the scale, for example before they are clipped.
+
+        Raises:
+            RuntimeError: this was done since the last ``update``.
+        """
+        if not self._enabled:
+            return
+        if id(optimizer) in self._finite:
+            raise RuntimeError("GradScaler.unscale_: the gradients are unscaled already; call update() after each step")
+        found = True
+        with no_grad():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        found &= bool(isfinite(parameter.grad).all().item())
+                        parameter.grad.mul_(1.0 / self._state["scale"])
+        self._finite[id(optimizer)] = found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return optimizer.step(*args, **kwargs)."""
-        return optimizer.step(*args, **kwargs)
+        """Return optimizer.step(*args, **kwargs); without a step, None if a gradient is NaN or infinite.
+
+        Raises:
+            RuntimeError: there was a step since the last ``update``, or a closure is given, which would compute other
+                gradients.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if args or "closure" in kwargs:
+            raise RuntimeError("GradScaler.step: a closure is not supported; call backward() before")
+        if id(optimizer) in self._stepped:
+            raise RuntimeError("GradScaler.step: there was a step since the last update(); call update() after each")
+        if id(optimizer) not in self._finite:
+            self.unscale_(optimizer)
+        self._stepped.add(id(optimizer))
+        return optimizer.step(**kwargs) if self._finite[id(optimizer)] else None
 
     def update(self, new_scale: Any = None) -> None:
-        """Do nothing: there is no scale to update."""
+        """Set the next scale: ``new_scale``, or the one that follows from the gradients since the last call.
+
+        Raises:
+            RuntimeError: there was no step.
+        """
+        if not self._enabled:
+            return
+        state = self._state
+        if new_scale is not None:
+            state["scale"] = float(new_scale)
+        elif not self._finite:
+            raise RuntimeError("GradScaler.update: call step() or unscale_() before")
+        elif not all(self._finite.values()):
+            state["scale"] *= state["backoff_factor"]
+            state["_growth_tracker"] = 0
+        else:
+            state["_growth_tracker"] += 1
+            if state["_growth_tracker"] == state["growth_interval"]:
+                if np.isfinite(np.float32(state["scale"] * state["growth_factor"])):
+                    state["scale"] *= state["growth_factor"]
+                state["_growth_tracker"] = 0
+        self._finite.clear()
+        self._stepped.clear()
 
     def get_scale(self) -> float:
-        """1.0"""
-        return 1.0
+        """Return the scale; 1.0 if this is not enabled."""
+        return float(self._state["scale"]) if self._enabled else 1.0
 
     def is_enabled(self) -> bool:
-        """False."""
-        return False
+        """Return whether losses are scaled: for the device "cpu" only."""
+        return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Return an empty dict, like a disabled PyTorch scaler."""
-        return {}
+        """Return the scale, the options and the number of steps in a row; an empty dict if this is not enabled."""
+        return {**self._state} if self._enabled else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Do nothing: there is no state to load."""
+        """Continue from a ``state_dict``.
+
+        Raises:
+            RuntimeError: it is that of a scaler that was not enabled.
+        """
+        if not self._enabled:
+            return
+        if state_dict.keys() != self._state.keys():
+            raise RuntimeError(
+                f"GradScaler.load_state_dict: the keys are {[*state_dict]}, expected {[*self._state]}; a scaler that "
+                "is not enabled has none"
+            )
+        self._state = {**state_dict}
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
