@@ -94,9 +94,11 @@ def _read_ahead(x, plan, moves, taps, again, at, row, pixels, pixel, line):  # t
     step = max(pixel, line)  # several pixels may share a cache line
     for b in range(taps):
         if b + again < 0 or b + again >= taps:
-            start = at + plan[moves + b] * row
-            for i in range(0, pixels * pixel, step):
-                _near(x, start + i)
+            i = at + plan[moves + b] * row
+            end = i + pixels * pixel
+            while i < end:  # (a range with a step would take a division)
+                _near(x, i)
+                i += step
 
 
 def _gather(tiles):  # type: ignore[no-untyped-def]
@@ -199,7 +201,7 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                                     )
                                     i += 5
                             at = target + h * plan[phase + PHASE.target_step + 1] + q * y_step + channel
-                            if plan[GATHER.ahead] > 0 and block % plan[GATHER.line] == 0:
+                            if plan[GATHER.ahead] > 0 and block & (plan[GATHER.line] - 1) == 0:
                                 soon_here, soon_x, soon_y = _soon(
                                     block,
                                     channel,
@@ -341,7 +343,7 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                                 channel = min(block, channels - count)
                                 at = n * plan[WINDOW.g] + d * plan[WINDOW.g + 1] + h * plan[WINDOW.g + 2] + channel
                                 at += q * step_g
-                                if plan[SUMS.ahead] > 0 and block % plan[SUMS.line] == 0:
+                                if plan[SUMS.ahead] > 0 and block & (plan[SUMS.line] - 1) == 0:
                                     soon_here, soon_x, soon_g = _soon(
                                         block, channel, channels, plan[SUMS.ahead], here, next_here, next_x, next_g
                                     )
