@@ -23,7 +23,7 @@ numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 DRAWN = {
     **dict.fromkeys(("conformance", "explanation", "kernels", "ops", "textbook"), 4),
     **dict.fromkeys(("lowbit", "replay", "test_sklearn_checks.py"), 3),
-    **dict.fromkeys(("test_batch_norm_fusion.py", "test_docs.py", "test_fusion.py"), 3),
+    **dict.fromkeys(("test_array_methods.py", "test_batch_norm_fusion.py", "test_docs.py", "test_fusion.py"), 3),
     **dict.fromkeys(("nn", "onnx_models"), 2),
 }
 Combination = tuple[tuple[int, str], ...]  # (index of the parametrize mark, id of its value), for each stacked mark

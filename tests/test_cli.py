@@ -29,10 +29,14 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def without_report(patch):
+    """Runs in this process write no report, which takes longer than the run."""
+    patch.setattr("retrograd.train.report.write_report", lambda trainer, shares: "none")
+
+
 @pytest.fixture
 def no_report(monkeypatch):
-    """Runs in this process write no report, which takes longer than the run."""
-    monkeypatch.setattr("retrograd.train.report.write_report", lambda trainer, shares: "none")
+    without_report(monkeypatch)
 
 
 def train(*arguments: str) -> int:
@@ -55,9 +59,11 @@ def spawn(*arguments: str) -> subprocess.Popen:
 
 @pytest.fixture(scope="module")
 def whole_folder(tmp_path_factory):
-    """An uninterrupted run."""
+    """An uninterrupted run, without its report."""
     folder = tmp_path_factory.mktemp("whole")
-    assert train(*QUICK, "--output", str(folder)) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        without_report(patch)
+        assert train(*QUICK, "--output", str(folder)) == 0
     return folder
 
 
@@ -85,17 +91,18 @@ def test_a_run_ends_with_a_checkpoint_a_report_and_exit_code_0(capsys, whole):
     assert weights("runs/digits") == whole and active_kernels() == before
 
 
-def test_no_run_overwrites_another(capsys, finished):
+def test_no_run_overwrites_another(capsys, finished, monkeypatch):
     finished.rename("old")
     os.makedirs("runs")
     os.rename("old", "runs/digits")
     before = Path("runs/digits/checkpoint.npz").read_bytes()
-    assert train(*QUICK, "--epochs", "1", "--seed", "1") == 0
+    with monkeypatch.context() as patch:
+        without_report(patch)
+        assert train(*QUICK, "--epochs", "1", "--seed", "1") == 0
     assert sorted(os.listdir("runs")) == ["digits", "digits-2"]
     assert train(*QUICK, "--output", "runs/digits") == 2
     assert "holds the checkpoint of another run; continue it with --resume" in capsys.readouterr().err
     assert Path("runs/digits/checkpoint.npz").read_bytes() == before
-    os.remove("runs/digits-2/report.html")
     assert train("--resume") == 0  # the latest, which is finished: only the report is written
     _, err = capsys.readouterr()
     assert "digits-2/checkpoint.npz holds a finished run" in err and os.path.exists("runs/digits-2/report.html")
@@ -131,6 +138,7 @@ def test_a_resumed_run_keeps_its_settings(capsys, finished):
     assert train("--resume", "--output", "run", "--batch-size", "256") == 0
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.usefixtures("no_report")
 def test_a_run_that_is_extended(capsys, finished):
     constant = (*QUICK, "--schedule", "constant")
@@ -267,8 +275,6 @@ def test_a_learning_rate_that_blows_up_ends_in_one_message(capsys):
 
 
 def test_without_matplotlib_training_still_finishes(capsys, monkeypatch, finished):
-    os.remove("run/report.html")
-    os.remove("run/explain.html")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib", None)
         assert train("--resume", "--output", "run") == 0

@@ -21,6 +21,7 @@ pages = extension("pages")
 code_blocks, operator_pages, results = pages.code_blocks, pages.operator_pages, pages.results
 FAMILIES = operator_pages.families()
 WRITTEN = [path.relative_to(DOCS).as_posix() for path in pages.written()]
+LONG = "tutorials/image_classifier.md", "tutorials/time_series.md"  # they train networks; "make docs" runs them, too
 WHY_DW = "understanding/why_dw.md"
 
 
@@ -39,7 +40,9 @@ def test_no_example_is_without_its_page() -> None:
     assert {path.name for path in (DOCS / "examples").iterdir()} == {f"{page}.pycon" for page in FAMILIES}
 
 
-@pytest.mark.parametrize("page", WRITTEN)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.nightly if page in LONG else ()) for page in WRITTEN]
+)
 def test_a_written_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A figure that its program writes, and that docs/static has too, shows the same curves there."""
     monkeypatch.chdir(tmp_path)

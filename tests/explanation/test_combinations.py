@@ -73,7 +73,7 @@ def test_they_hold_what_the_server_answers() -> None:
 
 
 def test_settings_that_do_not_go_together_are_in_it_as_sentences() -> None:
-    found = others(find("conv1d").with_settings({"channels": 1}), 400_000)
+    found = others(find("conv1d").with_settings({"channels": 1}), 60_000)
     assert found is not None
     refused = {tuple(each["changed"].items()): each["error"] for each in found["documents"] if "error" in each}
     assert refused[("groups", 2),] == "channels=1 and filters=2 must be multiples of groups=2"

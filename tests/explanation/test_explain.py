@@ -83,9 +83,10 @@ def test_an_entry_as_text() -> None:
 
 def test_a_file(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    explained().save(path)
+    explanation = rg.explain("linear", X[0, 0], X[1, 0])
+    explanation.save(path)
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert "<iframe srcdoc=" in explained()._repr_html_()
+    assert "<iframe srcdoc=" in explanation._repr_html_()
 
 
 @pytest.mark.parametrize(
