@@ -31,6 +31,43 @@ def test_an_index_outside_is_an_error(index):
         squares(5)[index]
 
 
+@pytest.mark.parametrize(
+    ("index", "chosen"),
+    [
+        (slice(1, 4), [1, 2, 3]),
+        (slice(None, None, -2), [4, 2, 0]),
+        ([3, -5], [3, 0]),
+        (range(2), [0, 1]),
+        (np.array([4, 4], np.int8), [4, 4]),
+        (Tensor(np.array([2])), [2]),
+        (Tensor(np.arange(5) > 3), [4]),
+        ([], []),
+    ],
+)
+def test_several_samples(index, chosen):
+    numbers, columns = squares(5)[index]
+    assert numbers.array.tolist() == [n * n for n in chosen] and columns.shape == (len(chosen), 1)
+    part = Subset(squares(7), [6, 5, 4, 3, 2])
+    assert part[index][0].array.tolist() == [(6 - n) ** 2 for n in chosen]
+    assert Subset(part, range(5))[index][0].array.tolist() == [(6 - n) ** 2 for n in chosen]
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        (1.7, TypeError, "index is float, needs an int"),
+        ("3", TypeError, "index is str, needs an int"),
+        ([0, 5], IndexError, "index 5 is out of range for 5 samples"),
+        ([0.5], TypeError, r"index\[0\]"),
+        (np.array([True, False]), IndexError, r"the shape of the bools is \(2,\), needs \(5,\), one for each"),
+    ],
+)
+def test_wrong_indices(index, error, message):
+    for data in (squares(5), Subset(squares(6), range(5))):
+        with pytest.raises(error, match=message):
+            data[index]
+
+
 def test_tensor_dataset_arguments_are_checked():
     with pytest.raises(ValueError, match="at least one tensor"):
         TensorDataset()

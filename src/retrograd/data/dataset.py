@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..arrays import to_host
 from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_counts, as_list, as_real
@@ -106,7 +108,11 @@ class TensorDataset(Dataset):
         if any(not shape or shape[0] != (shapes[0] or (0,))[0] for shape in shapes):
             raise ValueError(f"TensorDataset: the first extents must be equal, one per sample; shapes are {shapes}")
 
-    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        """Return a sample; for a slice, a list, an array or a Tensor of ints or bools, a batch of them."""
+        several = _several(index, len(self), "TensorDataset")
+        if several is not None:
+            return self.take(several)
         position = _checked_index(index, len(self), "TensorDataset")
         return tuple(Tensor(np.asarray(tensor.array[position])) for tensor in self.tensors)
 
@@ -150,7 +156,11 @@ class Subset(Dataset):
     def _take(self, indices: Sequence[int] | np.ndarray) -> Any:
         return self.dataset.take(self.indices[np.asarray(indices, dtype=np.int64)])  # type: ignore[attr-defined]
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: Any) -> Any:
+        """Return a sample; for several indices, what the dataset returns for a list of ints."""
+        several = _several(index, len(self), "Subset")
+        if several is not None:
+            return self.dataset[self.indices[several].tolist()]  # type: ignore[index]  # such as a TensorDataset
         return self.dataset[int(self.indices[_checked_index(index, len(self), "Subset")])]
 
     def __len__(self) -> int:
@@ -226,7 +236,32 @@ def require_length(name: str, label: str, dataset: Any) -> int:
 
 
 def _checked_index(index: Any, length: int, name: str) -> int:
-    position = int(index)
+    try:
+        position = operator.index(index)
+    except TypeError:
+        raise TypeError(f"{name}: index is {kind_name(index)}, needs an int") from None
     if not -length <= position < length:
         raise IndexError(f"{name}: index {position} is out of range for {length} samples")
     return position % length if length else position
+
+
+def _several(index: Any, length: int, name: str) -> np.ndarray | None:
+    """Return the positions that an index for several samples selects; None for another one.
+
+    Raises:
+        IndexError: one is out of range, or there is not one bool for each sample.
+        TypeError: an element is neither an int nor a bool.
+    """
+    if isinstance(index, slice):
+        return np.arange(length)[index]
+    if not isinstance(index, (list, range, np.ndarray, Tensor)) or getattr(index, "shape", (0,)) == ():
+        return None
+    flags = np.asarray(to_host(index.array, "an index") if isinstance(index, Tensor) else index)
+    if flags.dtype == np.bool_:
+        if flags.shape != (length,):
+            raise IndexError(f"{name}: the shape of the bools is {flags.shape}, needs ({length},), one for each sample")
+        return np.flatnonzero(flags)
+    found = as_counts(name, "index", index)
+    for each in found[(found < -length) | (found >= length)]:
+        _checked_index(int(each), length, name)
+    return found
