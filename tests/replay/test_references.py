@@ -339,6 +339,33 @@ def test_a_frozen_module_reads_numbers_at_each_call(monkeypatch: Any) -> None:
         assert bits(frozen(X).numpy()) == bits((X * number).numpy())
 
 
+@pytest.mark.parametrize("is_step", [False, True])
+def test_a_scaler_of_losses(is_step: bool) -> None:
+    """Its scale is read at each call, and a trial is no step."""
+    found = []
+    for make in (lambda step: step, rg.compile):
+        weight = nn.Parameter(rg.tensor([1.0, 2.0]))
+        opt, scaler = rg.optim.SGD([weight], 0.125), rg.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+
+        def step(x: rg.Tensor, weight: Any = weight, opt: Any = opt, scaler: Any = scaler) -> rg.Tensor:
+            if not is_step:
+                return scaler.scale((weight * x).tanh().sum())
+            opt.zero_grad()
+            scaler.scale((weight * x).tanh().sum()).backward()
+            scaler.step(opt)
+            scaler.update()
+            return weight * 1.0
+
+        call, results = make(step), []
+        with rg.enable_grad():
+            for seed in range(6):
+                results.append([scaler.get_scale(), call(rg.tensor([seed + 0.5, 1.0])).tolist()])
+                if not is_step:
+                    scaler.update(3.0 * seed + 1)
+        found.append(results)
+    assert found[0] == found[1]
+
+
 def test_the_default_dtype() -> None:
     compiled = rg.compile(lambda x: x * rg.ones(4))
     try:

@@ -153,8 +153,8 @@ def _is_optimizer(value: Any) -> bool:
 
 
 def _is_scheduler(value: Any) -> bool:
-    """Whether a value is a learning-rate scheduler."""
-    return hasattr(type(value), "get_last_lr")
+    """Whether a value is a learning-rate scheduler, or scales losses: a trial would count as a step of it."""
+    return hasattr(type(value), "get_last_lr") or (hasattr(type(value), "get_scale") and bool(value.is_enabled()))
 
 
 class References:
