@@ -125,12 +125,16 @@ def _running(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
 @examples(20)
 @given(k=lengths, seed=seeds, down=st.booleans())
 def test_statistics_after_a_relu(k: int, seed: int, down: bool) -> None:
-    """Where half of the numbers are equal, so are their roundings: they must not add up."""
+    """Where half of the numbers are equal, so are their roundings: they must not add up.
+
+    20 means of eight partial sums each have errors of up to 4.9 * ONE in 3,000 draws; those of running sums exceed
+    6 * ONE from 300 terms on.
+    """
     x, axis = (relu(seed, k + 7, 20), 0) if down else (relu(seed, 20, k + 7), 1)
     mean, squares = kernels.moments(x, (axis,))
     wide = x.astype(np.float64)
-    assert error(mean, wide.mean(axis, keepdims=True)) < 4 * ONE
-    assert error(squares, wide.var(axis, keepdims=True) * (k + 7)) < 4 * ONE
+    assert error(mean, wide.mean(axis, keepdims=True)) < 6 * ONE
+    assert error(squares, wide.var(axis, keepdims=True) * (k + 7)) < 6 * ONE
 
 
 @examples(12)
