@@ -46,7 +46,7 @@ from .machine.microkernel import (
     offset,
 )
 from .machine.record import record
-from .machine.scratch import aligned, per_thread
+from .machine.scratch import aligned, page_of, per_thread
 from .memory.layout import CHUNK, channels_last, memory_of, usual_strides
 
 __all__ = ["lowbit_conv", "lowbit_filters", "quantize_codes", "sign_bits"]
@@ -264,7 +264,7 @@ def products_plan(
     longest = max([1, *(phase.taps for phase in found)])
     scratch = (8 + longest) * ROW_SLOTS + ROW_SLOTS * shape.width * WORD // 8 + 16  # to align it, and to read past it
     both = (np.concatenate(each) for each in zip(*masks, strict=True)) if masks else (np.zeros((0, 0)),) * 2
-    return Products(plan, len(tasks), scratch, tuple(order), *both)
+    return Products(plan, len(tasks), page_of(scratch), tuple(order), *both)
 
 
 def _border(phase: Phase, extents: list[int], first: int, taps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from .convolution.axes import Axis, three_axes
 from .machine.launch import kernel
 from .machine.prepared import prepared
 from .machine.record import record
-from .machine.scratch import per_thread
+from .machine.scratch import page_of, per_thread
 from .memory.layout import CHUNK, Shape, channels_last, empty, memory_of
 
 __all__ = [
@@ -205,7 +205,7 @@ def _plan(window: Window | AdaptiveWindow, shape: Shape, gradient: bool, count_i
     )
     tasks = blocks * -(-batch * rows // per_task)
     listed = prod(min(axis.kernel, -(-axis.input // axis.dilation)) for axis in axes)  # taps inside, at most
-    return _Plan(words, tasks, 2 * listed, memory)
+    return _Plan(words, tasks, page_of(2 * listed), memory)
 
 
 def _apart(axis: Axis) -> bool:

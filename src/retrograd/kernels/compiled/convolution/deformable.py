@@ -21,7 +21,7 @@ from ....specs.geometry import Window
 from ..machine.launch import get_num_threads, kernel
 from ..machine.microkernel import MOST_ROWS, MOST_TASKS, PRODUCT, ROW_SLOTS, TASK_WORK, even_product, product, tile
 from ..machine.record import record
-from ..machine.scratch import per_thread
+from ..machine.scratch import page_of, per_thread
 from ..memory.layout import channels_last, empty
 from ..memory.packing import pack_weights, whole_steps, zeros_of
 from .axes import WEIGHT
@@ -178,7 +178,7 @@ def forward_plan(sizes: Sizes) -> Plan:
         tasks=tasks,
     )
     tiles = -(-chunk // shape.rows)
-    return Plan(words, tasks, chunk * row, tiles * (entries + 1) * ROW_SLOTS)
+    return Plan(words, tasks, chunk * row, page_of(tiles * (entries + 1) * ROW_SLOTS))
 
 
 def blocks_of(sizes: Sizes) -> int:
@@ -219,7 +219,7 @@ def grad_plan(sizes: Sizes) -> Plan:
         tasks=sizes.batch * blocks,
     )
     tiles = -(-chunk // shape.rows)
-    scratch = tiles * 2 * ROW_SLOTS
+    scratch = page_of(tiles * 2 * ROW_SLOTS)
     return Plan(words, sizes.batch * blocks, chunk * row, scratch, parts, blocks)
 
 
@@ -277,7 +277,7 @@ def weight_grad_plan(sizes: Sizes) -> Plan:
         part=elements,
         tasks=DEFORM.moves + 2 * window.taps,
     )
-    return Plan(words, len(tasks), chunk * row, MOST_ROWS + 2, parts, blocks)
+    return Plan(words, len(tasks), chunk * row, page_of(MOST_ROWS + 2), parts, blocks)
 
 
 # ---- Deformable convolution -----------------------------------------------------------------------------------------

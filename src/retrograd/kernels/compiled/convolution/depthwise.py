@@ -14,7 +14,7 @@ from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.microkernel import MOST_TASKS, PRODUCT, registers, task_count
 from ..machine.record import record
-from ..machine.scratch import cores, per_thread
+from ..machine.scratch import cores, page_of, per_thread
 from ..machine.target import vector_bytes
 from ..memory.finish import Finish
 from ..memory.layout import fill, usual_strides
@@ -164,7 +164,7 @@ def depthwise_plan(
         tasks=start,
         phases=np.concatenate([*words, *(task for _, task in tasks)]) if found else (),
     )
-    return Depthwise(packed, len(tasks), 2 * band + 5 * most, np.array(taps or [0], np.int64), filled)
+    return Depthwise(packed, len(tasks), page_of(2 * band + 5 * most), np.array(taps or [0], np.int64), filled)
 
 
 def _band(row: int) -> int:
@@ -232,7 +232,7 @@ def depthwise_sums_plan(
         list=np.concatenate([*groups, moves_h, *tasks]),
     )
     entries = len(groups) * axes[0].kernel * axes[1].kernel
-    return Depthwise(words, parts, 2 * band + span * (1 + 5 * entries), np.empty(0, np.int64))
+    return Depthwise(words, parts, page_of(2 * band + span * (1 + 5 * entries)), np.empty(0, np.int64))
 
 
 # ---- Depthwise convolution (one input and one output channel per group) ---------------------------------------------
@@ -329,7 +329,7 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
 def _own_sums(window: Window, channels: int, dtype: str) -> int:
     """Elements per thread of the sums of the registers of channels that go down a band together."""
     size = _SIZE[dtype]
-    return (window.taps * _together(channels * size) + 1) * vector_bytes() // size
+    return page_of((window.taps * _together(channels * size) + 1) * vector_bytes() // size, size)
 
 
 def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[int, int]:

@@ -31,6 +31,7 @@ from ..machine.microkernel import (
     tile,
 )
 from ..machine.record import record
+from ..machine.scratch import page_of
 from ..memory.packing import packed_elements
 from .axes import LARGE_WEIGHTS, Axis, three_axes
 
@@ -332,7 +333,7 @@ def gather_plan(
     return Gather(
         words,
         len(tasks),
-        (5 + longest) * ROW_SLOTS,
+        page_of((5 + longest) * ROW_SLOTS),
         np.array(taps or [0], np.int64),
         groups * (depth + columns) + width,
         direct or large,
@@ -408,7 +409,6 @@ _NEAR = 16 << 10 if registers() == 32 else 8 << 10
 # rows for so many panels, so many bytes of panels for so many tiles, and about so many positions at a time.
 _APART, _READ_OFTEN, _READ_MORE_OFTEN, _TILES = 256, 6, 10, 8
 _COPIED, _POSITIONS, _LONGEST_LINE = 128 << 10, 256, 384
-_LINE = 16  # elements of a cache line
 # cycles of a tile of a line besides its terms; of a panel of it; for the launch that transposes sums
 _SUM_LINE, _SUM_PANEL, _TURNING = 20, 6, 6000
 _LEAST_GAIN = 0.1  # of the estimated time, for which rows and columns are swapped
@@ -604,9 +604,9 @@ def reduce_plan(
         list=np.concatenate(tasks),
     )
     zeros = max(shape.rows, shape.panels * shape.width, reach if together > 1 else 0)
-    scratch = MOST_ROWS + 2 + (1 + together) * chunk + span * planes
+    scratch = page_of(MOST_ROWS + 2 + (1 + together) * chunk + span * planes)
     copied = chunk * width * (packs * shape.width + row) if packs > 0 else max(chunk, span * planes) * copy
-    copies = -(-copied // _LINE) * _LINE if packs > 0 else copied
+    copies = page_of(copied, size)
     return Reduce(plan, len(tasks), scratch, parts, zeros, copies, swapped)
 
 

@@ -19,7 +19,7 @@ from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.microkernel import MOST_TASKS, PRODUCT, TASK_WORK, even_product, tile
 from ..machine.record import record
-from ..machine.scratch import cores, per_thread
+from ..machine.scratch import cores, page_of, per_thread
 from ..memory.finish import Finish
 from ..memory.layout import usual_strides
 from ..memory.packing import pack_weights, packed_elements, zeros_of
@@ -117,7 +117,8 @@ def _plan(
     columns = window.kernel[-1] * inputs
     taps = np.array([row * columns * outputs for row in rows] or [0], np.int64)
     products = 2 * window.output[-1] * columns + 3 * int(words[FOLD.around])
-    return words, taps, products + window.stride[-1] * inputs + 2 * tile(dtype, "line", 1).lanes
+    elements = products + window.stride[-1] * inputs + 2 * tile(dtype, "line", 1).lanes
+    return words, taps, page_of(elements, 4 if dtype == "f" else 8)
 
 
 def input_grad(
@@ -135,7 +136,7 @@ def input_grad(
     matrix = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim]), like=w).reshape(-1, outputs)  # (taps*I, O)
     packed = pack_weights(matrix, taps, outputs, columns, 1, outputs, 1, 0, shape=tile(dtype, "line", columns))
     zeros = zeros_of(max(64, columns), dtype)
-    scratch_words = -(-max(window.kernel[-2:-1], default=1) // 8) * 8
+    scratch_words = page_of(max(window.kernel[-2:-1], default=1))
     products, scratch = per_thread(elements, dtype), per_thread(scratch_words, "i8")
     init = zeros if bias is None else bias
     tasks = int(words[FOLD.tasks])

@@ -26,7 +26,7 @@ from ..machine.launch import kernel, load
 from ..machine.microkernel import SMALL_TASK_WORK, TASK_WORK, Tile, registers, task_count
 from ..machine.microkernel import tile as usual_tile
 from ..machine.record import record
-from ..machine.scratch import cores, per_thread
+from ..machine.scratch import cores, page_of, per_thread
 from ..memory.finish import Finish
 from ..memory.layout import nested_strides, usual_strides
 from ..memory.packing import pack_weights, packed_elements, zeros_of
@@ -318,8 +318,8 @@ def narrow_plan(
         shape,
         np.array(taps or [0], np.int64),
         max(groups * columns, pitch, inputs[2] * channels),
-        slots * pitch if copy else 0,
-        sum(-(-count // 8) * 8 + 8 for count in (slots, most_rows, most_terms, most_terms)),
+        page_of(slots * pitch, size) if copy else 0,
+        page_of(sum(-(-count // 8) * 8 + 8 for count in (slots, most_rows, most_terms, most_terms))),
         lines * (cycles / len(kinds) + _LINE) * (_FAR if far else 1),
         half > 0,
     )

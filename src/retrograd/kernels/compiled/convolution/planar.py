@@ -23,7 +23,7 @@ from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.microkernel import MOST_ROWS, PRODUCT, dot, dot_tile, even_product, tile
 from ..machine.record import record
-from ..machine.scratch import cores, per_thread
+from ..machine.scratch import cores, page_of, per_thread
 from ..memory.finish import Finish
 from ..memory.layout import usual_strides
 from ..memory.packing import zeros_of
@@ -177,8 +177,8 @@ def planar_plan(
     return Planar(
         words,
         (parts if sums else items) * -(-groups // group_block),
-        group_block * (x_channels * plane + channels * other_plane) + slack,
-        table,
+        page_of(group_block * (x_channels * plane + channels * other_plane) + slack, size),
+        page_of(table),
         parts,
     )
 

@@ -20,7 +20,7 @@ from ..machine.microkernel import (
     task_count,
 )
 from ..machine.record import record
-from ..machine.scratch import cores, per_thread
+from ..machine.scratch import cores, page_of, per_thread
 from ..memory.finish import Finish
 from ..memory.packing import NO_TAPS, pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS
@@ -46,6 +46,7 @@ STREAMED = 24 << 20  # bytes of such a result
 _FEW = 8  # channels of x for each panel, at most
 _BUFFER = 16 << 10  # bytes of such a tile, at most
 ALIGNED = 16  # elements: the pieces of threads begin at multiples of so many
+TABLE = page_of(1)  # words per thread for the address of a tile
 _LEAST_WORK = 4 * TASK_WORK  # multiply-adds that pay for packing the weights
 
 _conv = kernel("convolution.rowwise.conv")
@@ -107,7 +108,7 @@ def pointwise(
     if column_step != 1 or not columns == depth_step == shape.width:  # else they are read in place
         w = pack_weights(w, NO_TAPS, depth, columns, depth_step, column_step, 1, 0, shape=shape)
     init = zeros_of(columns, dtype) if bias is None else bias
-    scratch, buffers = per_thread(8, "i8"), per_thread(int(words[ROWWISE.buffer]), dtype)
+    scratch, buffers = per_thread(TABLE, "i8"), per_thread(int(words[ROWWISE.buffer]), dtype)
     _conv[dtype](int(words[ROWWISE.tasks]), x, w, init, y, words, scratch, buffers, *(finish or (y, y)))
     return y
 

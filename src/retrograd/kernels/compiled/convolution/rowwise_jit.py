@@ -18,7 +18,7 @@ from ..machine.simd import (
     stream,
     until_aligned,
 )
-from .rowwise import ALIGNED, ROWWISE
+from .rowwise import ALIGNED, ROWWISE, TABLE
 
 
 @helper
@@ -50,7 +50,7 @@ def conv(
     """``y[p] = init + x[p] @ weights`` for a range of pieces of the pixels p."""
     tasks, pieces, depth, buffer = plan[ROWWISE.tasks], plan[ROWWISE.pieces], plan[ROWWISE.depth], plan[ROWWISE.buffer]
     product, finish = offset(plan, ROWWISE.product), finish_of(y, bounds, residual)
-    row, table, size = product[PRODUCT.row], worker * 8, address(offset(y, 1)) - address(y)
+    row, table, size = product[PRODUCT.row], worker * TABLE, address(offset(y, 1)) - address(y)
     for piece in range(task * pieces // tasks, (task + 1) * pieces // tasks):
         tile_first = piece * plan[ROWWISE.piece]
         tile_last = min(tile_first + plan[ROWWISE.piece], product[PRODUCT.tiles])

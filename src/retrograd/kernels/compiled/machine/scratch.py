@@ -59,13 +59,15 @@ def per_thread(count: int, dtype: str) -> np.ndarray:
     return array if array is not None and array.size >= total else _more(total, dtype, count)
 
 
-def page_of(words: int) -> int:
+def page_of(words: int, size: int = 8) -> int:
     """At least so many words for each thread, whole pages: no core writes or prefetches the lines of another one.
+
+    ``size``: bytes of a word.
 
     >>> page_of(1), page_of(512), page_of(513)
     (512, 512, 1024)
     """
-    return -(-words * 8 // _PAGE) * _PAGE // 8
+    return -(-words * size // _PAGE) * _PAGE // size
 
 
 def carved(dtype: str, *counts: int) -> list[np.ndarray]:

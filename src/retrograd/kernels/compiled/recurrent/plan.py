@@ -18,6 +18,7 @@ import numpy as np
 from ....specs.recurrence import Recurrence
 from ..machine.microkernel import MOST_TASKS, ROW_SLOTS, TASK_WORK, micro, registers, tile
 from ..machine.record import record
+from ..machine.scratch import page_of
 
 RNN_TANH, RNN_RELU, GRU, LSTM = range(4)
 MODES = {"rnn_tanh": RNN_TANH, "rnn_relu": RNN_RELU, "gru": GRU, "lstm": LSTM}
@@ -381,7 +382,7 @@ def recurrent_plan(
         per_panel,
         padded,
         output_padded,
-        ROW_SLOTS * MOST_ENTRIES + 40,
+        page_of(ROW_SLOTS * MOST_ENTRIES + 40),
         x,
         h,
         output,
