@@ -160,7 +160,7 @@ class Subset(Dataset):
         """Return a sample; for several indices, what the dataset returns for a list of ints."""
         several = _several(index, len(self), "Subset")
         if several is not None:
-            return self.dataset[self.indices[several].tolist()]  # type: ignore[index]  # such as a TensorDataset
+            return self.dataset[self.indices[several].tolist()]  # such as a TensorDataset
         return self.dataset[int(self.indices[_checked_index(index, len(self), "Subset")])]
 
     def __len__(self) -> int:
