@@ -68,7 +68,7 @@ def _blocks(variants: dict[str, _Side], effort: Effort) -> dict[str, list[float]
     for turn in range(effort.rounds):
         # every other round runs backwards, so that a machine that slows down favors neither side
         for variant in variants if turn % 2 == 0 else reversed(variants):
-            blocks[variant].append(variants[variant].ask("block", variant, effort.pause))
+            blocks[variant].append(variants[variant].ask("block", variant, effort.pause, turn))
     return blocks
 
 
@@ -148,7 +148,7 @@ class _Bench:
         libraries.set_threads(plan.threads)
         drawn = {} if plan.seed is None else {"seed": plan.seed}
         self._rows = importlib.import_module(plan.suite).rows(plan.quick, plan.compile and not retrograd, **drawn)
-        self._retrograd, self._cores = retrograd, _cores_for(plan.threads)
+        self._retrograd, self._threads, self._cores = retrograd, plan.threads, _own_cores()
         gc.disable()  # garbage is collected between two rows instead
 
     def next(self) -> _RowInfo | None:
@@ -166,37 +166,45 @@ class _Bench:
         check(self._row)
 
     def prepare(self, variant: str, block: float) -> None:
-        _keep_off_first(self._cores)
-        self._lengths[variant] = calls_per_block(self._calls[variant], block)
+        with _on(self._cores_in(0), self._cores):
+            self._lengths[variant] = calls_per_block(self._calls[variant], block)
 
-    def block(self, variant: str, pause: float) -> float:
-        _keep_off_first(self._cores)
+    def block(self, variant: str, pause: float, turn: int) -> float:
         time.sleep(pause)  # gives threads that were stopped while spinning the time to fall asleep
-        with _on_first(self._cores):
+        with _on(self._cores_in(turn), self._cores):
             return time_block(self._calls[variant], self._lengths[variant])
 
+    def _cores_in(self, turn: int) -> list[int]:
+        """The cores of a turn, one for each thread, or none where there are fewer: then the system chooses better.
 
-def _cores_for(threads: int) -> list[int]:
-    """The cores of this process if there is exactly one for each thread, else none: then the system chooses better."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return cores if len(cores) == threads > 1 else []
+        Both libraries run on the same cores within a turn, because a neighbor on the same processor may slow down one
+        core for minutes; in the next turn they run on others.
+        """
+        count = len(self._cores)
+        return [self._cores[(turn + each) % count] for each in range(self._threads)] if self._threads <= count else []
+
+
+def _own_cores() -> list[int]:
+    """The cores on which this process may run; none where the system cannot tell."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 @contextmanager
-def _on_first(cores: list[int]) -> Iterator[None]:
-    """Keep the calling thread on the first core; beside a worker that has only one core it may stay for a while."""
+def _on(cores: list[int], own: list[int]) -> Iterator[None]:
+    """Keep the calling thread on the first of these cores, all others on the rest: two may share one for a while."""
     if cores:
         os.sched_setaffinity(0, cores[:1])
+        _move_others(cores[1:])
     try:
         yield
     finally:
         if cores:
-            os.sched_setaffinity(0, cores)  # a child process or a new thread inherits them
+            os.sched_setaffinity(0, own)  # a child process or a new thread inherits them
 
 
-def _keep_off_first(cores: list[int]) -> None:
-    """Keep all threads but the calling one off the first core; two threads may share a core for a while otherwise."""
+def _move_others(cores: list[int]) -> None:
+    """Move all threads but the calling one to these cores, if there are any."""
     for thread in map(int, os.listdir("/proc/self/task") if cores else ()):
-        if thread != get_native_id():  # whose cores a child process would inherit
+        if thread != get_native_id():
             with suppress(ProcessLookupError):  # it has ended
-                os.sched_setaffinity(thread, cores[1:])
+                os.sched_setaffinity(thread, cores)
