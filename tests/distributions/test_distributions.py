@@ -345,6 +345,12 @@ def test_relaxed_distributions_pass_on_that_nothing_is_checked() -> None:
         assert d.RelaxedBernoulli(1.0, t(2.0, 0.5), validate_args=False).base_dist.probs.array[0] == 2.0
 
 
+def test_the_moments_of_a_cauchy_variable() -> None:
+    p = d.Cauchy(Tensor(np.zeros((3, 1))), Tensor(np.ones(2)))
+    assert p.mean.shape == p.variance.shape == (3, 2)
+    assert np.isnan(p.mean.numpy()).all() and np.isposinf(p.variance.numpy()).all()
+
+
 def test_a_mode_has_no_gradient() -> None:
     n, p = t(3.0, 4.0).requires_grad_(), t(0.9, 0.5).requires_grad_()
     mode = d.Binomial(n, p).mode

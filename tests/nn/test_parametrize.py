@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd import manual_seed, nn, optim
+import retrograd
+from retrograd import manual_seed, nn, no_grad, optim
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.nn.utils import (
@@ -164,7 +165,7 @@ def test_messages() -> None:
             return x[:1]
 
     layer = nn.Linear(3, 2)
-    with pytest.raises(ValueError, match="Linear has no parameter 'w'"):
+    with pytest.raises(ValueError, match="Linear has no parameter 'w'; it has weight, bias"):
         parametrize.register_parametrization(layer, "w", Double())
     with pytest.raises(ValueError, match=r"'weight' is float32 of shape \(2, 3\), its parametrization gives"):
         parametrize.register_parametrization(layer, "weight", Shorter())
@@ -186,8 +187,13 @@ def test_messages() -> None:
         parametrizations.spectral_norm(layer, n_power_iterations=0)
     assert isinstance(layer.weight, nn.Parameter)
     parametrizations.weight_norm(layer)
-    with pytest.raises(ValueError, match="already has a parametrization"):
+    with pytest.raises(ValueError, match="'weight' has a parametrization already, and a further .*_WeightNorm:"):
         parametrizations.weight_norm(layer)
+    with pytest.raises(ValueError, match=r"'weight' is float32 of shape \(2, 3\), its parametrization gives"):
+        parametrize.register_parametrization(layer, "weight", Shorter())
+    with pytest.raises(TypeError, match="register_parametrization: unsafe"):
+        parametrize.register_parametrization(layer, "weight", Half(), unsafe=1)  # type: ignore[arg-type]
+    assert len(layer.parametrizations.weight) == 1
     with pytest.raises(ValueError, match="has 2 originals; use leave_parametrized=True"):
         parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
 
@@ -405,12 +411,6 @@ def test_messages_of_orthogonal() -> None:
             "orthogonal_map='exp' must be one of 'matrix_exp', 'cayley', 'householder'",
         ),
         (lambda: orthogonal(nn.Linear(2, 2), use_trivialization=3), TypeError, "use_trivialization"),  # type: ignore[arg-type]
-        (lambda: orthogonal(orthogonal(nn.Linear(2, 2))), ValueError, "'weight' of .*Linear already has a parametriz"),
-        (
-            lambda: parametrizations.spectral_norm(orthogonal(nn.Linear(2, 2))),
-            ValueError,
-            "'weight' of .*Linear already has a parametriz",
-        ),
     ):
         with pytest.raises(kind, match=message):
             call()
@@ -467,3 +467,116 @@ def test_a_backward_that_needs_the_vectors_from_before_a_power_iteration_is_refu
     layer(Tensor(np.ones((1, 3), np.float32)))
     with pytest.raises(RuntimeError, match="changed by spectral_norm"):
         loss.backward()
+
+
+# ---------------------------------------------------------------- several parametrizations of one parameter; caching
+
+
+class Softened(nn.Module):
+    """tanh, which has an inverse."""
+
+    calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        type(self).calls += 1
+        return x.tanh()
+
+    def right_inverse(self, x: Tensor) -> Tensor:
+        return x.atanh()
+
+
+def test_a_further_parametrization_gets_the_value_of_those_before() -> None:
+    layer = nn.Linear(3, 2)
+    start = layer.weight.array.copy()
+    parametrize.register_parametrization(layer, "weight", Half())
+    parametrize.register_parametrization(layer, "weight", Softened())
+    computed = layer.parametrizations.weight
+    assert len(computed) == 2 and [type(each) for each in computed] == [Half, Softened]
+    assert sorted(layer.state_dict()) == ["bias", "parametrizations.weight.original"]
+    np.testing.assert_array_equal(computed.original.array, start / 2)
+    np.testing.assert_allclose(layer.weight.array, np.tanh(start), rtol=1e-6)
+    g = numbers(2, 3, seed=1).astype(np.float32)
+    layer.weight.backward(Tensor(g))
+    np.testing.assert_allclose(computed.original.grad.array, g * (1 - np.tanh(start) ** 2) * 2, rtol=1e-5, atol=1e-6)
+    value = np.tanh(numbers(2, 3, seed=2)).astype(np.float32)
+    layer.weight = Tensor(value)
+    np.testing.assert_allclose(computed.original.array, np.arctanh(value) / 2, rtol=1e-4)
+    np.testing.assert_allclose(layer.weight.array, value, rtol=1e-4)
+    parametrize.remove_parametrizations(layer, "weight")
+    np.testing.assert_allclose(layer.weight.array, value, rtol=1e-4)
+    assert type(layer) is nn.Linear
+
+
+def test_normalizations_follow_each_other() -> None:
+    layer = parametrizations.spectral_norm(parametrizations.weight_norm(nn.Linear(4, 3))).eval()
+    assert abs(np.linalg.svd(layer.weight.array)[1][0] - 1) < 1e-3
+    twice = parametrizations.orthogonal(parametrizations.orthogonal(nn.Linear(3, 3)))
+    assert_orthonormal(twice.weight.array, 1e-6)
+
+
+def test_the_right_inverse_of_a_further_parametrization_gives_one_tensor() -> None:
+    class Split(Double):
+        def right_inverse(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x, x
+
+    class Cut(Double):
+        def right_inverse(self, x: Tensor) -> Tensor:
+            return x[:1]
+
+    layer = parametrize.register_parametrization(nn.Linear(3, 2), "weight", Double())
+    with pytest.raises(ValueError, match="has a right_inverse, which gives tuple, needs one Tensor"):
+        parametrize.register_parametrization(layer, "weight", Split())
+    with pytest.raises(
+        ValueError, match=r"a right_inverse, which gives float32 of shape \(1, 3\); they must be equal$"
+    ):
+        parametrize.register_parametrization(layer, "weight", Cut())
+    assert len(layer.parametrizations.weight) == 1
+
+
+def test_an_unsafe_parametrization_may_change_the_shape_and_is_not_called() -> None:
+    class First(nn.Module):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            First.calls += 1
+            return x[:1].double()
+
+    layer = nn.Linear(3, 2, bias=False)
+    with pytest.raises(ValueError, match="gives float64 .*or pass unsafe=True"):
+        parametrize.register_parametrization(layer, "weight", First())
+    before = First.calls
+    parametrize.register_parametrization(layer, "weight", First(), unsafe=True)
+    assert First.calls == before
+    assert layer.weight.shape == (1, 3) and layer.weight.dtype == np.float64
+    parametrize.register_parametrization(layer, "weight", Double(), unsafe=True)
+    np.testing.assert_array_equal(layer.weight.array, 2 * layer.parametrizations.weight.original.array[:1])
+
+
+def test_cached_values_are_computed_once_and_never_stale() -> None:
+    layer = parametrize.register_parametrization(nn.Linear(3, 2), "weight", Softened())
+    x, original = Tensor(numbers(4, 3).astype(np.float32)), layer.parametrizations.weight.original
+    with parametrize.cached():
+        start = Softened.calls
+        first = layer.weight
+        with parametrize.cached():
+            (layer(x) + layer(x)).sum().backward()
+        assert layer.weight is first and Softened.calls == start + 1
+        slope = 1 - np.tanh(original.array.astype(float)) ** 2
+        np.testing.assert_allclose(original.grad.array, 2 * slope * x.array.sum(0), rtol=1e-4)
+        with no_grad():
+            assert not layer.weight.requires_grad
+            original.mul_(0.5)
+        np.testing.assert_allclose(layer.weight.array, np.tanh(original.array), rtol=1e-6)
+        layer.parametrizations.weight.original = nn.Parameter(Tensor(np.ones((2, 3), np.float32)))
+        np.testing.assert_allclose(layer.weight.array, np.tanh(1), rtol=1e-6)
+    start = Softened.calls
+    assert layer.weight is not layer.weight and Softened.calls == start + 2
+
+
+def test_a_compiled_layer_within_cached_sees_new_values() -> None:
+    layer = parametrize.register_parametrization(nn.Linear(3, 2), "weight", Softened())
+    fast, x = retrograd.compile(layer), Tensor(numbers(4, 3).astype(np.float32))
+    with parametrize.cached(), no_grad():
+        for _ in range(5):
+            np.testing.assert_allclose(fast(x).array, layer(x).array, rtol=1e-6)
+            layer.parametrizations.weight.original.add_(0.1)

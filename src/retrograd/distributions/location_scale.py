@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ..arrays import all_true
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
+from ..ops.creation import full_like
 from ..ops.special import digamma, lgamma
 from . import constraints
 from .distribution import Distribution, broadcast_all, standard_normal, uniform
@@ -102,7 +103,7 @@ class Laplace(LocationScale):
 
 
 class Cauchy(LocationScale):
-    """The Cauchy distribution with the density 1 / (pi scale (1 + ((x - loc) / scale)**2)); it has no moments.
+    """The Cauchy distribution with the density 1 / (pi scale (1 + ((x - loc) / scale)**2)); it has no mean.
 
     validate_args: whether parameters and values are checked
 
@@ -117,8 +118,8 @@ class Cauchy(LocationScale):
 
     @property
     def variance(self) -> Tensor:
-        """NaN"""
-        return self.loc * math.nan
+        """Infinity: the mean square distance from any number"""
+        return full_like(self.loc, math.inf)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """loc + scale tan(pi (u - 1/2)), with u uniform in (0, 1)"""

@@ -24,7 +24,7 @@ from .. import functional
 from ..arguments import as_module
 from ..convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..module import Module
-from .parametrize import register_parametrization
+from .parametrize import no_parameter, register_parametrization
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -59,8 +59,7 @@ def orthogonal(
     constraints", 2013.
 
     Raises:
-        ValueError: the module has no such parameter or already a parametrization of it, the parameter has fewer than
-            2 axes, or there is no such map.
+        ValueError: the module has no such parameter, it has fewer than 2 axes, or there is no such map.
 
     >>> from retrograd import nn
     >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(20, 40))
@@ -86,7 +85,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     (arXiv:1602.07868).
 
     Raises:
-        ValueError: the module has no such parameter, or it already has a parametrization.
+        ValueError: the module has no such parameter, or it has a parametrization already.
         IndexError: the parameter has no axis ``dim``.
     """
     as_module("weight_norm", "module", module)
@@ -103,8 +102,7 @@ def spectral_norm(
     Source: T. Miyato et al., "Spectral Normalization for Generative Adversarial Networks", 2018 (arXiv:1802.05957).
 
     Raises:
-        ValueError: the module has no such parameter or already a parametrization of it, or n_power_iterations is below
-            1.
+        ValueError: the module has no such parameter, or n_power_iterations is below 1.
         IndexError: the parameter has no axis ``dim``.
     """
     as_module("spectral_norm", "module", module)
@@ -117,7 +115,7 @@ def spectral_norm(
 def _weight(caller: str, module: Module, name: str) -> Tensor:
     weight = getattr(module, name, None) if isinstance(name, str) else None
     if not isinstance(weight, Tensor):
-        raise ValueError(f"{caller}: {type(module).__name__} has no parameter {name!r}")
+        raise no_parameter(caller, module, name)
     return weight
 
 
@@ -154,8 +152,8 @@ class _Orthogonal(Module):
         *_, m, n = self.shape
         tall = x if m >= n else x.mT
         q = _reflected(tall) if self.orthogonal_map == "householder" else _rotated(tall, self.orthogonal_map)
-        if self.use_trivialization:
-            q = matmul(Tensor(kernels.duplicate(self.base.array)), q)  # type: ignore[union-attr]  # base may change before backward
+        if self.use_trivialization and self.base is not None:  # a further parametrization has none
+            q = matmul(Tensor(kernels.duplicate(self.base.array)), q)  # base may change before backward
         return q if m >= n else q.mT
 
     @no_grad()

@@ -6,24 +6,33 @@ The module's class is replaced by a subclass in which the parameter is a propert
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from threading import get_ident
 from typing import Any, NamedTuple
 
-from ...engine.grad_mode import no_grad
+import numpy as np
+
+from ...engine.aliasing import change_since, next_order
+from ...engine.arguments import kind_name
+from ...engine.grad_mode import no_grad, thread
 from ...engine.tensor import Tensor
-from ...kernel_set import kernels
-from ...ops.argument_checks import as_list, require_tensor
+from ...kernel_set import kernels, listeners
+from ...ops.argument_checks import as_flag, as_list, require_tensor
 from ..arguments import as_module
 from ..module import Module
 from ..parameter import Parameter
 
-__all__ = ["ParametrizationList", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+__all__ = ["ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations"]
 
 
 class ParametrizationList(Module):
-    """The originals of a parameter (``original``, or ``original0``, ``original1``, ...) and its Module ``0``."""
+    """A parameter's originals (``original``, or ``original0``, ``original1``, ...) and Modules (``0``, ``1``, ...)
+
+    Module 0 gets the originals, each other Module what the one before it computes.
+    """
 
     def __init__(self, parametrization: Module, originals: tuple[Tensor, ...], requires_grad: bool) -> None:
         originals = tuple(as_list("ParametrizationList", "originals", originals, "a tuple of Tensors"))
@@ -33,7 +42,11 @@ class ParametrizationList(Module):
         self._names = ["original"] if len(originals) == 1 else [f"original{k}" for k in range(len(originals))]
         for name, tensor in zip(self._names, originals, strict=True):
             self.register_parameter(name, Parameter(tensor.array, requires_grad))
-        self.register_module("0", parametrization)
+        self.append(parametrization)
+
+    def append(self, parametrization: Module) -> None:
+        """Compute ``parametrization(value)`` from the value computed so far."""
+        self.register_module(str(len(self)), parametrization)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Rename the keys of earlier functions, such as ``weight_g``, if the parametrization has ``legacy_keys``."""
@@ -47,31 +60,37 @@ class ParametrizationList(Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def __len__(self) -> int:
-        return 1
+        return len(self._child_names)
 
     def __getitem__(self, index: int) -> Module:
-        return (self.__dict__["0"],)[index]
+        return [*self.children()][index]
 
     def forward(self) -> Tensor:
-        return self.__dict__["0"](*(self.__dict__[name] for name in self._names))
+        first, *others = self.children()
+        value: Tensor = first(*(self.__dict__[name] for name in self._names))
+        for each in others:
+            value = each(value)
+        return value
 
     @no_grad()
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals to those from which the parametrization computes value.
+        """Set the originals to those from which the parametrizations compute value.
 
         Raises:
-            RuntimeError: the parametrization has no ``right_inverse``.
+            RuntimeError: a parametrization has no ``right_inverse``.
             TypeError: value is not a Tensor.
             ValueError: ``right_inverse`` gives other shapes or dtypes than the originals have.
         """
-        inverse: Callable[[Tensor], Any] | None = getattr(self[0], "right_inverse", None)
-        if inverse is None:
-            raise RuntimeError(
-                f"{type(self[0]).__name__} has no right_inverse, so the tensor that it computes cannot be assigned; "
-                "write that method, or change the original"
-            )
         require_tensor("right_inverse", value, "value")
-        found = inverse(value.detach())
+        found: Any = value.detach()
+        for each in reversed([*self.children()]):
+            inverse: Callable[[Tensor], Any] | None = getattr(each, "right_inverse", None)
+            if inverse is None:
+                raise RuntimeError(
+                    f"{type(each).__name__} has no right_inverse, so the tensor that it computes cannot be assigned; "
+                    "write that method, or change the original"
+                )
+            found = inverse(found)
         found = (found,) if isinstance(found, Tensor) else tuple(found)
         originals = [self.__dict__[name] for name in self._names]
         kinds = [[(each.array.shape, each.dtype) for each in tensors] for tensors in (found, originals)]
@@ -88,17 +107,24 @@ class _Parametrizations(Module):
     """A ParametrizationList for each computed parameter, under its name."""
 
 
-def register_parametrization(module: Module, tensor_name: str, parametrization: Module) -> Module:
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
     """Compute ``module.<tensor_name>`` as ``parametrization(original)`` from now on, and train ``original``.
 
     original starts as the parameter's value X, or as ``parametrization.right_inverse(X)`` if that method exists (and
     does not raise NotImplementedError); it may return several tensors, which forward gets as arguments: original0,
     original1, ... They are stored under ``parametrizations.<tensor_name>`` in the state_dict. Each use of the parameter
-    recomputes it. Assigning a Tensor X to it sets the originals to ``right_inverse(X)``.
+    recomputes it, except within ``cached``. Assigning a Tensor X to it sets the originals to ``right_inverse(X)``.
+
+    A further parametrization of the same parameter gets the value computed so far; the originals stay as they are.
+
+    unsafe: permit another shape or dtype, and do not call forward to find out.
 
     Raises:
-        ValueError: the module has no such parameter, it already has a parametrization (write one Module that does
-            both), or the parametrization changes the shape or dtype.
+        TypeError: unsafe is not a bool.
+        ValueError: the module has no such parameter, or, unless ``unsafe``, the parametrization changes the shape or
+            dtype, or is not the first and needs, or returns from ``right_inverse``, several tensors.
 
     >>> import retrograd
     >>> from retrograd import nn
@@ -109,11 +135,13 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
     >>> bool((layer.weight == layer.weight.T).all())
     True
     """
+    unsafe = as_flag("register_parametrization", "unsafe", unsafe)
     if is_parametrized(module, tensor_name):
-        raise ValueError(
-            f"register_parametrization: {tensor_name!r} of {type(module).__name__} already has a parametrization; "
-            f"write one Module that does both, or remove it first"
-        )
+        computed = module.parametrizations.__dict__[tensor_name]
+        if not unsafe:
+            _check_further(computed, parametrization, tensor_name)
+        computed.append(parametrization)
+        return module
     parameter = parameter_named("register_parametrization", module, tensor_name)
     inverse: Callable[[Tensor], Any] | None = getattr(parametrization, "right_inverse", None)
     with no_grad():
@@ -124,13 +152,64 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
         if isinstance(originals, Tensor):
             originals = (originals,)
         computed = ParametrizationList(parametrization, tuple(originals), parameter.requires_grad)
-        _check_shape_and_dtype(computed, parameter, tensor_name)
+        if not unsafe:
+            _check_same_kind(tensor_name, parameter, _in_eval(computed), "gives")
     delattr(module, tensor_name)
     if not is_parametrized(module):
         module.register_module("parametrizations", _Parametrizations())
     module.parametrizations.register_module(tensor_name, computed)
-    compute(module, tensor_name, lambda self: self.parametrizations.__dict__[tensor_name](), "Parametrized")
+    compute(module, tensor_name, partial(_value, tensor_name), "Parametrized")
     return module
+
+
+class _Cache(threading.local):
+    """Within ``cached``: the values computed so far, by the id of their list and whether a graph is recorded."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[int, bool], _CachedValue] | None = None
+
+
+class _CachedValue(NamedTuple):
+    computed: ParametrizationList
+    originals: list[np.ndarray]
+    order: int  # of the computation among the changes in place
+    value: Tensor
+
+
+_cache = _Cache()
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Within the block, compute each parametrized parameter once in this thread, at its first use.
+
+    For networks that use a parameter several times, such as recurrent ones. A parameter whose originals have changed is
+    computed again.
+    """
+    outer = _cache.values
+    if outer is None:
+        _cache.values = {}
+    try:
+        yield
+    finally:
+        _cache.values = outer
+
+
+def _value(name: str, module: Any) -> Tensor:
+    computed: ParametrizationList = module.parametrizations.__dict__[name]
+    values = _cache.values
+    if (
+        values is None or thread.mode.interpreter is not None or get_ident() in listeners
+    ):  # who must see the computation
+        return computed()
+    key = id(computed), thread.mode.enabled
+    originals = [computed.__dict__[each].array for each in computed._names]
+    found = values.get(key)
+    if found is None or any(
+        new is not old or change_since(new, found.order) for new, old in zip(originals, found.originals, strict=True)
+    ):
+        found = values[key] = _CachedValue(computed, originals, next_order(), computed())
+    return found.value
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
@@ -254,16 +333,54 @@ def parameter_named(caller: str, module: Module, name: str) -> Parameter:
     """Return the module's own parameter ``name``; raise a ValueError if there is none."""
     parameter = module.__dict__.get(name) if isinstance(name, str) else None
     if not isinstance(parameter, Parameter):
-        raise ValueError(f"{caller}: {type(module).__name__} has no parameter {name!r}")
+        raise no_parameter(caller, module, name)
     return parameter
 
 
-def _check_shape_and_dtype(computed: ParametrizationList, parameter: Parameter, name: str) -> None:
-    mode = computed.training
-    value = computed.eval()()
-    computed.train(mode)
-    if value.array.shape != parameter.array.shape or value.array.dtype != parameter.array.dtype:
+def no_parameter(caller: str, module: Module, name: object) -> ValueError:
+    """Return the error of a module without the parameter ``name``."""
+    own = ", ".join(each for each, _ in module.named_parameters(recurse=False))
+    return ValueError(f"{caller}: {type(module).__name__} has no parameter {name!r}; it has {own or 'none of its own'}")
+
+
+def _in_eval(module: Module, *arguments: Tensor) -> Tensor:
+    """Return the module's result in eval mode, in which no statistic moves."""
+    modes = [(each, each.training) for each in module.modules()]
+    module.eval()
+    try:
+        result: Tensor = module(*arguments)
+    finally:
+        for each, mode in modes:
+            each.training = mode
+    return result
+
+
+@no_grad()
+def _check_further(computed: ParametrizationList, parametrization: Module, name: str) -> None:
+    """Raise a ValueError if a parametrization cannot follow those before it."""
+    value = _in_eval(computed)
+    try:
+        result = _in_eval(parametrization, value)
+    except TypeError as error:
         raise ValueError(
-            f"register_parametrization: {name!r} is {parameter.array.dtype} of shape {parameter.array.shape}, its "
-            f"parametrization gives {value.array.dtype} of shape {value.array.shape}; they must be equal"
+            f"register_parametrization: {name!r} has a parametrization already, and a further one gets its value as "
+            f"the only argument; {type(parametrization).__name__}: {error}"
+        ) from error
+    _check_same_kind(name, value, result, "gives")
+    inverse: Callable[[Tensor], Any] | None = getattr(parametrization, "right_inverse", None)
+    if inverse is not None:
+        with suppress(NotImplementedError):
+            _check_same_kind(name, value, inverse(result), "has a right_inverse, which gives")
+
+
+def _check_same_kind(name: str, value: Tensor, found: Any, gives: str) -> None:
+    if not isinstance(found, Tensor):
+        raise ValueError(
+            f"register_parametrization: the parametrization of {name!r} {gives} {kind_name(found)}, needs one Tensor"
+        )
+    if found.array.shape != value.array.shape or found.array.dtype != value.array.dtype:
+        raise ValueError(
+            f"register_parametrization: {name!r} is {value.array.dtype} of shape {value.array.shape}, its "
+            f"parametrization {gives} {found.array.dtype} of shape {found.array.shape}; they must be equal"
+            + (", or pass unsafe=True" if gives == "gives" else "")
         )
