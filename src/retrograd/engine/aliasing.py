@@ -36,14 +36,23 @@ if TYPE_CHECKING:
 # ---- Bases and views: which tensors share memory, and how each view is made from its base ---------------------------
 
 if TYPE_CHECKING:
-    from .tensor import Tensor
     from .views import View
 
     # (the View, its arguments, the index of the output, the path to its first argument or None if that is the base)
     ViewPath = tuple[type[View], tuple[Any, ...], int, Any]
     Link = tuple[Tensor, ViewPath]  # (base, path): the `_view` of a view
 
-UNTRACKED = "made while nothing was recorded"  # `_view` of a view created under no_grad
+UNTRACKED = "shares memory that others may see"  # `_view` of a tensor that is not known to be a view of another one
+
+
+class Untracked:
+    """`_view` of a view created under no_grad: its base gets no history from it, and it gets none from its base."""
+
+    __slots__ = ("base", "path", "shape")
+
+    def __init__(self, base: Tensor | None, shape: tuple[int, ...], path: ViewPath) -> None:
+        self.base = None if base is None else ref(base)  # a view must not keep the history of its base
+        self.shape, self.path = shape, path
 
 
 def register_view(base: Tensor, view: Tensor) -> None:

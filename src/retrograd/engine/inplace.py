@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..arrays import empty, is_array, overlap, zeros_like
 from ..kernel_set import Listener, call_into, kernels, listeners
 from . import arithmetic
 from .aliasing import (
-    UNTRACKED,
+    Untracked,
     check_changeable,
     mark_changed,
     memory_owner,
@@ -83,6 +83,11 @@ def modify(
     array = x.array
     check_changeable(x, operator, enabled)
     recorded = enabled and (x._requires_grad or _any_requires_grad(operands))
+    view = getattr(x, "_view", None)
+    if enabled and type(view) is Untracked and view.base is not None:
+        base = view.base()
+        if base is not None and base._requires_grad and base._edge is not None:
+            _refuse_untracked(operator)
     if write is not None and not recorded and not listeners and mode.watch is None:
         write(array)
         mark_changed((array,), operator)
@@ -138,14 +143,18 @@ class Replaced(Function):
         return wrap(zeros_like(g.array)) if ctx.needs_input_grad[0] else None, g
 
 
+def _refuse_untracked(operator: str) -> NoReturn:
+    raise RuntimeError(
+        f"{operator}: x is a view that was made while nothing was recorded (no_grad), so its base cannot get "
+        "the history of this change; make the view outside of no_grad, or use x.clone()"
+    )
+
+
 def _check_views(x: Tensor, operator: str) -> None:
     """Raise if the base or another view cannot get the new history of a recorded change."""
     view = getattr(x, "_view", None)
-    if view is UNTRACKED:
-        raise RuntimeError(
-            f"{operator}: x is a view that was made while nothing was recorded (no_grad), so its base cannot get "
-            "the history of this change; make the view outside of no_grad, or use x.clone()"
-        )
+    if view is not None and type(view) is not tuple:
+        _refuse_untracked(operator)
     root = view[0] if view is not None else x
     for other in views_of(root):
         if other._requires_grad and other._edge is None:

@@ -12,7 +12,7 @@ from weakref import ref as _reference
 import numpy as np
 
 from ..arrays import empty, zeros
-from .aliasing import UNTRACKED, memory_owner, register_view, views_of
+from .aliasing import UNTRACKED, Untracked, memory_owner, register_view, views_of
 from .arithmetic import assign
 from .function import Function
 from .grad_mode import INFERENCE, enable_grad, thread
@@ -56,9 +56,9 @@ class View(Function):
                 for index, item in enumerate(output):
                     _link(cls, args, item, index)
         elif not mode.sweeping:  # gradients in a sweep share memory with nothing that outlives it
-            for item in output if type(output) is tuple else (output,):
+            for index, item in enumerate(output if type(output) is tuple else (output,)):
                 if _shares_memory(args[0].array, item.array):
-                    item._view = UNTRACKED
+                    item._view = _untracked(cls, args, index)
                     if args[0]._grad_req is not INFERENCE and item._grad_req is INFERENCE:
                         item._grad_req = "add"
         return output
@@ -79,12 +79,28 @@ def _link(cls: type[View], args: tuple[Any, ...], output: Tensor, index: int) ->
     if base is not (array if owner is None else owner) and not _shares_memory(array, output.array):
         return
     link = getattr(x, "_view", None)
-    if link is UNTRACKED:
-        output._view = UNTRACKED
+    if link is not None and type(link) is not tuple:
+        output._view = _untracked(cls, args, index)
         return
     root, path = (x, None) if link is None else link
     output._view = root, (cls, args, index, path)
     register_view(root, output)
+
+
+def _untracked(cls: type[View], args: tuple[Any, ...], index: int) -> Untracked | str:
+    """Return the `_view` of a view that gets no history from its base."""
+    x = args[0]
+    link = getattr(x, "_view", None)
+    call = (None, *args[1:])
+    if link is None:
+        return Untracked(x, x.array.shape, (cls, call, index, None))
+    if type(link) is tuple:
+        return Untracked(link[0], link[0].array.shape, (cls, call, index, link[1]))
+    if link is UNTRACKED:
+        return UNTRACKED
+    view = Untracked(None, link.shape, (cls, call, index, link.path))
+    view.base = link.base
+    return view
 
 
 def replay(path: ViewPath, base: Tensor, done: dict[int, Tensor] | None = None) -> Tensor:
@@ -148,9 +164,12 @@ def _copy_as(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
 
 
 def rebase(x: Tensor, edge: Any) -> None:
-    """Give x, whose memory has just changed, its base, and all views of the base a new history."""
+    """Give x, whose memory has just changed, its base, and all views of the base a new history.
+
+    Each view, also x itself, is made from its base again. So its gradient is that of its own later uses, without those
+    of its base and of other views.
+    """
     link = getattr(x, "_view", None)
-    _set_edge(x, edge)
     base = x
     if type(link) is tuple:
         base, path = link
@@ -158,13 +177,15 @@ def rebase(x: Tensor, edge: Any) -> None:
         value._requires_grad, value._edge = True, edge
         with enable_grad():
             changed = Overwrite.apply(alias(base), value, path, None)
-        _set_edge(base, changed._edge)
+        edge = changed._edge
+    _set_edge(base, edge)
     done: dict[int, Tensor] = {}
-    for view in views_of(base):  # in the order in which they were made: each view before its own views
-        if view is not x:
-            with enable_grad():
-                now = replay(view._view[1], base, done)
-            _set_edge(view, now._edge)
+    for view in views_of(base):
+        cls, args, index, parent = view._view[1]
+        with enable_grad():
+            source = base if parent is None else replay(parent, base, done)
+            now = _apply(cls, source, *args[1:])  # not in `done`: views of this view have a place of their own
+        _set_edge(view, (now[index] if type(now) is tuple else now)._edge)
 
 
 def _set_edge(x: Tensor, edge: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import broadcast_to, empty, from_host, full_like, to_host
-from ..engine.aliasing import UNTRACKED, become_view, is_linked, mark_changed, unlink_views
+from ..engine.aliasing import become_view, is_linked, mark_changed, unlink_views
 from ..engine.grad_mode import enable_grad, thread
 from ..engine.inplace import Replaced, modify
 from ..engine.operator import interpreted, interpreters, operator
@@ -235,7 +235,7 @@ def _in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             mark_changed((input.array,), name)
         if linked and value is not source:
             become_view(input, source, value)
-        elif not linked and getattr(input, "_view", None) is not UNTRACKED:
+        elif not linked and type(getattr(input, "_view", None)) in (type(None), tuple):
             unlink_views(input, value.array)
         input.array = value.array
         if recorded:

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import arrays
-from ..arrays import address, all_true, any_true, from_host, of_bytes, ones, shared, to_host
-from ..engine.aliasing import memory_owner
+from ..arrays import address, all_true, any_true, empty, from_host, of_bytes, ones, shared, to_host
+from ..engine.aliasing import Untracked, memory_owner
 from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, wrap
-from ..engine.views import View
+from ..engine.views import View, replay
 from ..kernel_set import exact, kernels
 from .argument_checks import as_element, as_int, is_number, require_tensor
 from .device import CPU, as_memory_format, channels_last, channels_last_3d, contiguous_format, memory_format
@@ -36,7 +36,7 @@ from .shape.broadcasting import broadcast_shape, broadcasts_to, sum_to
 from .shape.rearrange import flip
 from .shape.shape import Sizes, axis, sizes
 
-__all__ = ["as_strided", "as_strided_scatter"]
+__all__ = ["as_strided", "as_strided_scatter", "view_as"]
 
 
 # ---- Storage: the memory that a tensor shares with its views --------------------------------------------------------
@@ -231,24 +231,66 @@ def clone(input: Tensor, memory_format: memory_format | None = None) -> Tensor:
 
 @operator(methods="view", dtypes="bihf")
 def view(input: Tensor, *shape: Sizes | np.dtype[Any] | type) -> Tensor:
-    """View input in another shape, see ``reshape``, or its bytes as elements of another type: ``x.view(dtype)``.
+    """View input in another shape, or its bytes as elements of another type: ``x.view(dtype)``.
 
-    The latter has no gradient.
+    As in ``reshape``, one extent may be -1. The result shares the memory of input. The exceptions are results in an
+    order of memory that PyTorch does not use, such as images, which are channels-last: where PyTorch's tensor, in C
+    order, could be viewed, the result is a copy. ``x.is_contiguous()`` tells.
+
+    The bytes have no gradient.
 
     Raises:
-        ValueError: the bytes cannot be viewed as that type.
-        RuntimeError: input requires a gradient.
+        ValueError: the number of elements differs, or the bytes cannot be viewed as that type.
+        RuntimeError: no view in that shape exists, as after ``permute``: use ``reshape``, which copies. Or the bytes
+            are requested, and input requires a gradient.
     """
     if interpreters and (seen := interpreted(view, locals())) is not None:
         return seen
-    try:
-        return shapes.reshape(input, *shape)  # type: ignore[arg-type]  # which refuses a type
-    except TypeError:
-        if len(shape) != 1 or not isinstance(shape[0], (np.dtype, type)):
-            raise
+    if len(shape) != 1 or not isinstance(shape[0], (np.dtype, type)):
+        return _viewed("view", input, shapes.reshape(input, *shape))  # type: ignore[arg-type]
     if input.requires_grad:
         raise RuntimeError(f"view: bytes as {shape[0]} have no gradient; use x.detach().view(dtype)")
     return wrap(input.array.view(shape[0]))
+
+
+@operator(methods="view_as", dtypes="bihf")
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """View input in the shape of ``other``, see ``view``.
+
+    Raises:
+        ValueError: the number of elements differs.
+        RuntimeError: no view in that shape exists.
+    """
+    if interpreters and (seen := interpreted(view_as, locals())) is not None:
+        return seen
+    require_tensor("view_as", input)
+    require_tensor("view_as", other, "other")
+    return _viewed("view_as", input, shapes.reshape(input, other.array.shape))
+
+
+def _viewed(name: str, x: Tensor, y: Tensor) -> Tensor:
+    """Return y, which is x in another shape, if that is a view of x or would be one of PyTorch's tensor."""
+    a, b = x.array, y.array
+    if not b.size or memory_owner(b) is memory_owner(a):
+        return y
+    link = getattr(x, "_view", None)
+    shape: Any = None
+    path: Any = None
+    if type(link) is tuple:
+        shape, path = link[0].array.shape, link[1]
+    elif isinstance(link, Untracked):
+        shape, path = link.shape, link.path
+    if path is None:
+        possible = bool(a.transpose(dim_order(x)).flags.c_contiguous)
+    else:  # PyTorch's base is in C order
+        in_order: np.ndarray = replay(path, wrap(empty(shape, a.dtype))).array
+        possible = in_order.shape == a.shape and shapes.can_view(a.shape, in_order.strides, b.shape)
+    if not possible:
+        raise RuntimeError(
+            f"{name}: the elements of input, of shape {a.shape} and strides {stride(x)}, do not lie in memory so that "
+            f"they can be viewed in shape {b.shape}; use reshape, which copies them: x.reshape{b.shape}"
+        )
+    return y
 
 
 @operator(methods="__contains__", dtypes="bihf")

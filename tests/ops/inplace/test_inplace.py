@@ -373,10 +373,16 @@ def test_messages() -> None:
     with pytest.raises(RuntimeError, match="mul_: the memory of x is read-only"):
         Tensor(fixed).mul_(2.0)
     with no_grad():
-        view = (w * 1.0)[:1]
+        base = w * 1.0
+        view = base[:1]
     with pytest.raises(RuntimeError, match="mul_: x is a view that was made while nothing was recorded"):
         view.mul_(w[:1])
-    view.mul_(2.0)
+    with pytest.raises(RuntimeError, match="mul_: x is a view that was made while nothing was recorded"):
+        view.mul_(2.0)  # its base has a history
+    with no_grad():
+        view.mul_(2.0)
+        part = constant(2)[:1]
+    part.mul_(2.0)
     a = constant(2)
     part = a[:1].requires_grad_()
     with pytest.raises(RuntimeError, match="another view of this memory was made a leaf that requires a gradient"):
@@ -478,6 +484,46 @@ def test_a_view_of_a_view_among_others() -> None:
     upper[:1].mul_(2.0)
     for seen, factors in ((base, [1, 3, 10, 1]), (lower, [1, 3, 10, 0]), (part, [0, 3, 10, 0]), (last, [0, 0, 0, 1])):
         np.testing.assert_array_equal(grad(seen.sum(), x, retain_graph=True)[0].array, factors)
+
+
+@pytest.mark.parametrize("changed", ["base", "view", "view of it", "other"])
+def test_the_gradient_of_a_view_is_that_of_its_uses_after_a_change(changed: str) -> None:
+    x = leaf(4)
+    tensors = {"base": x * 1.0}
+    tensors["view"] = tensors["base"][:3]
+    tensors["view of it"] = tensors["view"][1:]
+    tensors["other"] = tensors["base"][2:]
+    unused = tensors["view"][:1]
+    before = (tensors["view"] * 100).sum()
+    tensors[changed].mul_(2.0)
+    rng = np.random.default_rng(2)
+    weights = {name: rng.normal(size=tensor.shape) for name, tensor in tensors.items()}
+    loss = before
+    for name, tensor in tensors.items():
+        loss = loss + (tensor * rg.tensor(weights[name])).sum()
+    wanted = {name: weight.copy() for name, weight in weights.items()}
+    wanted["base"][:3] += weights["view"]
+    wanted["base"][1:3] += weights["view of it"]
+    wanted["base"][2:] += weights["other"]
+    factors = {"base": [2, 2, 2, 2], "view": [2, 2, 2, 1], "view of it": [1, 2, 2, 1], "other": [1, 1, 2, 2]}[changed]
+    wanted["x"] = wanted["base"] * factors + [100, 100, 100, 0]
+    asked = {**tensors, "x": x}
+    for (name, tensor), found in zip(asked.items(), grad(loss, [*asked.values()], retain_graph=True), strict=True):
+        np.testing.assert_allclose(found.array, wanted[name], err_msg=name)
+        np.testing.assert_allclose(grad(loss, tensor, retain_graph=True)[0].array, wanted[name], err_msg=name)
+    assert grad(loss, unused, allow_unused=True) == (None,)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_changed_view_retains_the_gradient_of_its_uses(early: bool) -> None:
+    base = leaf(4) * 1.0
+    view = base[:2]
+    if early:
+        view.retain_grad()
+    view.mul_(2.0)
+    view.retain_grad()
+    ((base * 5.0).sum() + (view * 3.0).sum()).backward()
+    np.testing.assert_array_equal(view.grad.array, [3, 3])
 
 
 INTEGERS, TRUTH = np.array([7, -3, 12, 5]), np.array([True, False, True, False])

@@ -10,7 +10,7 @@ import pytest
 import retrograd
 import retrograd.nn.functional as functional
 from retrograd.engine.tensor import Tensor
-from retrograd.ops.shape.shape import _can_view, reshaped
+from retrograd.ops.shape.shape import can_view, reshaped
 
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -52,7 +52,7 @@ def test_which_shapes_are_views() -> None:
             ):
                 whole = np.empty(n, np.int8).reshape(target).shape
                 seen.add(known := np.shares_memory(turned.reshape(target), x))
-                assert _can_view(turned.shape, turned.strides, whole) == known
+                assert can_view(turned.shape, turned.strides, whole) == known
     assert seen == {True, False}
 
 

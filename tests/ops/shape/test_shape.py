@@ -15,7 +15,7 @@ X = numbers(2, 3, 4)
 LINEAR = {
     "reshape": (lambda x: x.reshape(4, 6), lambda a: a.reshape(4, 6)),
     "reshape -1": (lambda x: x.reshape((3, -1)), lambda a: a.reshape(3, -1)),
-    "view": (lambda x: x.view(24), lambda a: a.reshape(24)),
+    "view": (lambda x: x.contiguous().view(24), lambda a: a.reshape(24)),
     "flatten": (lambda x: x.flatten(), lambda a: a.reshape(24)),
     "flatten 1": (lambda x: x.flatten(1), lambda a: a.reshape(2, 12)),
     "flatten 0 1": (lambda x: x.flatten(0, 1), lambda a: a.reshape(6, 4)),
@@ -159,6 +159,49 @@ def test_views_of_the_same_shape_are_tensors_of_their_own(name: str) -> None:
     same(base).mul_(2)  # changes base, too
     (gradient,) = retrograd.autograd.grad(base.sum(), x)
     assert (gradient.array == 2).all() and (base.array == 2 * X).all()
+
+
+_VIEWABLE: dict[str, Callable[[Tensor], Tensor]] = {  # of images, channels-last; PyTorch's tensors are in C order
+    "result": lambda y: y.view(2, -1),
+    "view of a view": lambda y: y.view(2, 6, -1).view(2, -1),
+    "part of the batch": lambda y: y[1:].view(1, 72),
+    "image": lambda y: y[0].view(-1),
+    "some channels": lambda y: y[:, 1:3].view(2, -1),
+    "new axis": lambda y: y.unsqueeze(1).view_as(retrograd.zeros(2, 72)),
+    "chunk": lambda y: y.chunk(2)[1].view([72]),
+}
+
+
+@pytest.mark.parametrize("name", _VIEWABLE)
+@pytest.mark.parametrize("recording", [True, False])
+def test_view_of_images_as_of_tensors_in_c_order(name: str, recording: bool) -> None:
+    images = retrograd.tensor(np.random.default_rng(3).normal(size=(2, 3, 4, 5)))
+    weight = retrograd.tensor(np.random.default_rng(4).normal(size=(6, 3, 2, 2)), requires_grad=True)
+    with retrograd.set_grad_enabled(recording):
+        y = retrograd.nn.functional.conv2d(images, weight)
+        expected = y.array.copy("C")
+        np.testing.assert_array_equal(_VIEWABLE[name](y).array, _VIEWABLE[name](Tensor(expected)).array)
+
+
+_NOT_VIEWABLE: dict[str, Callable[[Tensor], Tensor]] = {
+    "transpose": lambda x: x.transpose(1, 2).view(2, -1),
+    "permute": lambda x: x.permute(2, 0, 1).view(24),
+    "part": lambda x: x[:, :, 1:].view(2, -1),
+    "expand": lambda x: x[:, :, :1].expand(2, 3, 4).view(-1),
+    "reversed axes": lambda x: x[0].t().view_as(retrograd.zeros(12)),
+}
+
+
+@pytest.mark.parametrize("name", _NOT_VIEWABLE)
+@pytest.mark.parametrize("recording", [True, False])
+def test_a_view_that_would_be_a_copy_is_an_error(name: str, recording: bool) -> None:
+    with retrograd.set_grad_enabled(recording), pytest.raises(RuntimeError, match=r"strides .* use reshape, which"):
+        _NOT_VIEWABLE[name](Tensor(X.copy()))
+    other = retrograd.from_numpy(np.zeros((4, 12)))[:, ::5].detach()
+    with pytest.raises(RuntimeError, match=r"view: .* of shape \(4, 3\) and strides \(12, 5\)"):
+        other.view(12)
+    assert other.view(2, 2, 3).shape == (2, 2, 3)
+    assert Tensor(np.zeros((0, 3))).t().view(3, 5, 0).shape == (3, 5, 0)
 
 
 def test_flatten_of_one_axis_is_x() -> None:

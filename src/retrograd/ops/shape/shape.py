@@ -42,7 +42,6 @@ __all__ = [
     "transpose",
     "unflatten",
     "unsqueeze",
-    "view_as",
 ]
 
 
@@ -330,16 +329,6 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other.array.shape)
 
 
-@operator(methods="view_as", dtypes="bihf")
-def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """Alias of ``reshape_as``."""
-    if interpreters and (seen := interpreted(view_as, locals())) is not None:
-        return seen
-    require_tensor("view_as", input)
-    require_tensor("view_as", other, "other")
-    return reshape(input, other.array.shape)
-
-
 @operator(methods="unflatten", dtypes="bihf")
 def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
     """Axis ``dim`` of input as several axes of extents ``sizes``, one of which may be -1; the inverse of ``flatten``.
@@ -420,7 +409,7 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return x.reshape(shape)
     known = math.prod(n for n in shape if n != -1)
     target = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
-    if math.prod(target) != x.size or _can_view(x.shape, x.strides, target):
+    if math.prod(target) != x.size or can_view(x.shape, x.strides, target):
         return x.reshape(shape)
     return kernels.reshaped(x, target)
 
@@ -440,7 +429,7 @@ def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = N
 
 
 @lru_cache(maxsize=4096)
-def _can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> bool:
+def can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Return whether an array with these strides can be viewed in the shape ``target``, which has as many elements."""
     old = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
     new = [extent for extent in target if extent != 1]
