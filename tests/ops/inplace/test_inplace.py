@@ -372,8 +372,8 @@ def test_messages() -> None:
     fixed.flags.writeable = False
     with pytest.raises(RuntimeError, match="mul_: the memory of x is read-only"):
         Tensor(fixed).mul_(2.0)
+    base = w * 1.0
     with no_grad():
-        base = w * 1.0
         view = base[:1]
     with pytest.raises(RuntimeError, match="mul_: x is a view that was made while nothing was recorded"):
         view.mul_(w[:1])
