@@ -86,7 +86,8 @@ _AHEAD = 3 * _LINE  # bytes of channels to prefetch, unless both tensors togethe
 _NEAR = 11 << 20  # bytes of both
 _FAR_TILE = 16  # positions of a tile, at most, where pixels are prefetched: they must stay in L1
 _INTERLEAVED = 256 << 10  # bytes that one phase writes before the next
-_FEW = 2 * _LINE  # bytes of the channels of a pixel that go down a band together: pixels share cache lines
+_FEW = 2 * _LINE  # bytes of the channels of a pixel that are not divided: pixels share cache lines
+_SUMS = 64 << 10  # bytes of the sums of the channels that go down a band together
 _BLOCK = 256  # positions whose products are summed up before they are added to the others
 
 
@@ -135,7 +136,7 @@ def depthwise_plan(
             cuts = max(least, task_count(work, _SMALL_TASK_WORK, _FEW_TASKS))
         across = 1
         if rows < 2 * cuts and rows % cuts != 0 and ahead == 0:
-            across = max(1, min(cuts, whole // _together(channels * size)))
+            across = max(1, min(cuts, whole // _least(channels * size)))
         down = max(1, min(rows, -(-cuts // across)))
         for cut, part in product(range(down), range(across)):
             ends = {"row_first": cut * rows // down, "row_last": (cut + 1) * rows // down}
@@ -172,9 +173,22 @@ def _band(row: int) -> int:
     return max(_LEAST_BAND, _BAND // max(1, abs(row)))
 
 
-def _together(pixel: int) -> int:
-    """Registers of channels that go down a band together."""
+def _least(pixel: int) -> int:
+    """Registers of channels that share cache lines with others, and so stay in one task."""
     return -(-pixel // vector_bytes()) if pixel <= _FEW else max(1, _LINE // vector_bytes())
+
+
+def _together(pixel: int) -> int:
+    """Registers of channels that go down a band together: all of a pixel, so that memory is read in its order.
+
+    With 32 registers, a tile is larger, and its rows of a few channels stay in L1.
+    """
+    return _least(pixel) if registers() == 32 else -(-pixel // vector_bytes())
+
+
+def _summed(pixel: int, taps: int) -> int:
+    """The same of the weight gradient, whose sums must stay near."""
+    return min(_together(pixel), max(_least(pixel), _SUMS // (taps * vector_bytes())))
 
 
 def _ahead(both: int, pixel: int) -> int:
@@ -223,7 +237,7 @@ def depthwise_sums_plan(
         ahead=ahead // size,
         line=_LINE // size,
         across=most,
-        together=_together(channels * size),
+        together=_summed(channels * size, taps),
         groups=SUMS.words,
         count=len(groups),
         moves=SUMS.words + len(groups) * GROUP.words,
@@ -329,7 +343,7 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
 def _own_sums(window: Window, channels: int, dtype: str) -> int:
     """Elements per thread of the sums of the registers of channels that go down a band together."""
     size = _SIZE[dtype]
-    return page_of((window.taps * _together(channels * size) + 1) * vector_bytes() // size, size)
+    return page_of((window.taps * _summed(channels * size, window.taps) + 1) * vector_bytes() // size, size)
 
 
 def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[int, int]:
