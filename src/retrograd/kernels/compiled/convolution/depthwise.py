@@ -160,7 +160,7 @@ def depthwise_plan(
         band=band,
         ahead=ahead // size,
         line=_LINE // size,
-        together=_together(channels * size),
+        together=_together(channels * size, ahead > 0 and not gradient and axes[2].stride > 1),
         across=min(_FAR_TILE, GATHER_TILE) if ahead else GATHER_TILE,
         tasks=start,
         phases=np.concatenate([*words, *(task for _, task in tasks)]) if found else (),
@@ -178,17 +178,18 @@ def _least(pixel: int) -> int:
     return -(-pixel // vector_bytes()) if pixel <= _FEW else max(1, _LINE // vector_bytes())
 
 
-def _together(pixel: int) -> int:
+def _together(pixel: int, skips: bool) -> int:
     """Registers of channels that go down a band together: all of a pixel, so that memory is read in its order.
 
-    With 32 registers, a tile is larger, and its rows of a few channels stay in L1.
+    Not with 32 registers, whose larger tiles were not measured so; nor if pixels are prefetched and the tile ``skips``
+    some: it takes up to 1.4 times as long then.
     """
-    return _least(pixel) if registers() == 32 else -(-pixel // vector_bytes())
+    return _least(pixel) if registers() == 32 or skips else -(-pixel // vector_bytes())
 
 
-def _summed(pixel: int, taps: int) -> int:
+def _summed(pixel: int, taps: int, skips: bool) -> int:
     """The same of the weight gradient, whose sums must stay near."""
-    return min(_together(pixel), max(_least(pixel), _SUMS // (taps * vector_bytes())))
+    return min(_together(pixel, skips), max(_least(pixel), _SUMS // (taps * vector_bytes())))
 
 
 def _ahead(both: int, pixel: int) -> int:
@@ -237,7 +238,7 @@ def depthwise_sums_plan(
         ahead=ahead // size,
         line=_LINE // size,
         across=most,
-        together=_summed(channels * size, taps),
+        together=_summed(channels * size, taps, ahead > 0 and last.stride > 1),
         groups=SUMS.words,
         count=len(groups),
         moves=SUMS.words + len(groups) * GROUP.words,
@@ -341,9 +342,9 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
 
 
 def _own_sums(window: Window, channels: int, dtype: str) -> int:
-    """Elements per thread of the sums of the registers of channels that go down a band together."""
+    """Elements per thread, at most, of the sums of the registers of channels that go down a band together."""
     size = _SIZE[dtype]
-    return page_of((window.taps * _summed(channels * size, window.taps) + 1) * vector_bytes() // size, size)
+    return page_of((window.taps * _summed(channels * size, window.taps, False) + 1) * vector_bytes() // size, size)
 
 
 def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[int, int]:
