@@ -573,6 +573,39 @@ def test_cached_values_are_computed_once_and_never_stale() -> None:
     assert layer.weight is not layer.weight and Softened.calls == start + 2
 
 
+class Scaled(nn.Module):
+    """Has a parameter, a buffer and another formula in eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(Tensor(np.full(1, 2.0, np.float32)))
+        self.register_buffer("uses", Tensor(np.zeros(1, np.float32)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        with no_grad():
+            self.uses.add_(1.0)
+        return x * self.scale if self.training else x
+
+
+def test_cached_values_depend_on_the_parametrizations() -> None:
+    layer = parametrize.register_parametrization(nn.Linear(3, 2), "weight", Scaled())
+    computed = layer.parametrizations.weight
+    start, uses = computed.original.array.copy(), computed[0].uses
+    with parametrize.cached():
+        before = uses.item()
+        assert layer.weight is layer.weight and uses.item() == before + 1  # its own change is none
+        with no_grad():
+            computed[0].scale.mul_(2.0)
+        np.testing.assert_array_equal(layer.weight.array, 4 * start)
+        layer.eval()
+        np.testing.assert_array_equal(layer.weight.array, start)
+        parametrize.register_parametrization(layer, "weight", Half(), unsafe=True)
+        np.testing.assert_array_equal(layer.weight.array, 2 * start)
+        computed[0].uses.add_(1.0)
+        before = uses.item()
+        assert layer.weight is layer.weight and uses.item() == before + 1
+
+
 def test_a_compiled_layer_within_cached_sees_new_values() -> None:
     layer = parametrize.register_parametrization(nn.Linear(3, 2), "weight", Softened())
     fast, x = retrograd.compile(layer), Tensor(numbers(4, 3).astype(np.float32))

@@ -162,18 +162,19 @@ def register_parametrization(
     return module
 
 
+class _CachedValue(NamedTuple):
+    modules: list[tuple[Module, bool]]  # and whether each is in training mode
+    tensors: list[Tensor]
+    arrays: list[np.ndarray]
+    order: int  # of the computation among the changes in place
+    value: Tensor
+
+
 class _Cache(threading.local):
     """Within ``cached``: the values computed so far, by the id of their list and whether a graph is recorded."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[int, bool], _CachedValue] | None = None
-
-
-class _CachedValue(NamedTuple):
-    computed: ParametrizationList
-    originals: list[np.ndarray]
-    order: int  # of the computation among the changes in place
-    value: Tensor
 
 
 _cache = _Cache()
@@ -183,8 +184,8 @@ _cache = _Cache()
 def cached() -> Iterator[None]:
     """Within the block, compute each parametrized parameter once in this thread, at its first use.
 
-    For networks that use a parameter several times, such as recurrent ones. A parameter whose originals have changed is
-    computed again.
+    For networks that use a parameter several times, such as recurrent ones. It is computed again when its originals,
+    or parameters, buffers, modules or the mode of its parametrizations have changed.
     """
     outer = _cache.values
     if outer is None:
@@ -198,18 +199,31 @@ def cached() -> Iterator[None]:
 def _value(name: str, module: Any) -> Tensor:
     computed: ParametrizationList = module.parametrizations.__dict__[name]
     values = _cache.values
-    if (
-        values is None or thread.mode.interpreter is not None or get_ident() in listeners
-    ):  # who must see the computation
-        return computed()
+    if values is None or thread.mode.interpreter is not None or get_ident() in listeners:
+        return computed()  # which transforms and recordings must see
     key = id(computed), thread.mode.enabled
-    originals = [computed.__dict__[each].array for each in computed._names]
     found = values.get(key)
-    if found is None or any(
-        new is not old or change_since(new, found.order) for new, old in zip(originals, found.originals, strict=True)
-    ):
-        found = values[key] = _CachedValue(computed, originals, next_order(), computed())
+    if found is None or not _is_current(found, computed):
+        value = computed()  # which may change buffers
+        modules, tensors, arrays = _state(computed)
+        found = values[key] = _CachedValue(modules, tensors, arrays, next_order(), value)
     return found.value
+
+
+def _state(computed: ParametrizationList) -> tuple[list[tuple[Module, bool]], list[Tensor], list[np.ndarray]]:
+    tensors = [*computed.parameters(), *computed.buffers()]
+    return [(each, each.training) for each in computed.modules()], tensors, [each.array for each in tensors]
+
+
+def _is_current(found: _CachedValue, computed: ParametrizationList) -> bool:
+    modules, tensors, arrays = _state(computed)
+    return (
+        len(modules) == len(found.modules)
+        and all(a is b and x == y for (a, x), (b, y) in zip(modules, found.modules, strict=True))
+        and len(tensors) == len(found.tensors)
+        and all(a is b for a, b in zip((*tensors, *arrays), (*found.tensors, *found.arrays), strict=True))
+        and not any(change_since(array, found.order) for array in arrays)
+    )
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
