@@ -166,22 +166,24 @@ class _Bench:
         check(self._row)
 
     def prepare(self, variant: str, block: float) -> None:
-        with _on(self._cores_in(0), self._cores):
+        with _on(cores_of(self._cores, self._threads, 0), self._cores):
             self._lengths[variant] = calls_per_block(self._calls[variant], block)
 
     def block(self, variant: str, pause: float, turn: int) -> float:
         time.sleep(pause)  # gives threads that were stopped while spinning the time to fall asleep
-        with _on(self._cores_in(turn), self._cores):
+        with _on(cores_of(self._cores, self._threads, turn), self._cores):
             return time_block(self._calls[variant], self._lengths[variant])
 
-    def _cores_in(self, turn: int) -> list[int]:
-        """The cores of a turn, one for each thread, or none where there are fewer: then the system chooses better.
 
-        Both libraries run on the same cores within a turn, because a neighbor on the same processor may slow down one
-        core for minutes; in the next turn they run on others.
-        """
-        count = len(self._cores)
-        return [self._cores[(turn + each) % count] for each in range(self._threads)] if self._threads <= count else []
+def cores_of(cores: list[int], threads: int, turn: int) -> list[int]:
+    """Return the cores of a turn, one for each thread, or none: then the system chooses better.
+
+    It does with fewer cores than threads, and with several threads on a part of the cores, two of which may be one.
+    Both libraries run on the same cores within a turn, because a neighbor on the same processor may slow down one core
+    for minutes; in the next turn they run on others.
+    """
+    first = turn % max(1, len(cores))
+    return [*cores[first:], *cores[:first]][:threads] if threads in (1, len(cores)) else []
 
 
 def _own_cores() -> list[int]:

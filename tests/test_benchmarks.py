@@ -37,6 +37,13 @@ def test_a_ratio_is_the_median_of_the_rounds() -> None:
     assert result.theirs == {"eager": 2.0, "compiled": 9.0} and result.spread == (1.0, 4.0) and result.passed
 
 
+def test_both_libraries_have_the_same_cores_in_a_turn() -> None:
+    cores_of = _module("turns").cores_of
+    assert [cores_of([2, 3, 5], 1, turn) for turn in range(4)] == [[2], [3], [5], [2]]
+    assert [cores_of([2, 3], 2, turn) for turn in range(3)] == [[2, 3], [3, 2], [2, 3]]
+    assert cores_of([2, 3, 5], 2, 0) == cores_of([2], 2, 0) == cores_of([], 1, 0) == []
+
+
 def test_only_ways_of_against_count() -> None:
     row = harness.Row("g", "r", lambda: None, {}, against=("compiled",))
     result = harness.compare(row, 1, {"retrograd": [1.0], "eager": [2.0], "compiled": [9.0]})
