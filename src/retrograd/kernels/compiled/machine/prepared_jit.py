@@ -90,7 +90,7 @@ EDGE_NONE, EDGE_OF_ARGUMENT, EDGE_OF_END = range(3)
 # a tensor around one, and a tensor around a constant array
 SAVED_OBJECT, SAVED_ARGUMENT, SAVED_OUTPUT, SAVED_GIVEN, SAVED_MADE, SAVED_TENSOR, SAVED_NUMBER = range(7)
 MOST_ARGUMENTS = 8  # whose structure fits 64 bits
-MOST_ELEMENTS, ANY_SIZE = 8192, 1 << 62  # of an array: above that Python's share of the time is small
+MOST_ELEMENTS, ANY_SIZE = 1 << 18, 1 << 62  # of an array: above that Python's share of the time is small
 
 _new_tuple = types.ExternalFunction("PyTuple_New", types.int64(types.int64))
 _set_item = types.ExternalFunction("PyTuple_SetItem", types.int32(types.int64, types.int64, types.int64))
