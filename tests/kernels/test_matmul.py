@@ -210,11 +210,29 @@ def test_few_columns_of_a_transposed_matrix(kernel_set: Any, M: int, K: int, N: 
 
 
 def test_few_columns_are_turned_where_that_pays() -> None:
-    def turned(M: int, K: int, N: int, biased: bool) -> bool:
-        return bool(matmul._call((M, K), (4, 4 * M), (K, N), (4 * N, 4), 4, biased).turned)
+    def turned(M: int, K: int, N: int, biased: bool, *batch: int) -> bool:
+        steps = [tuple(4 * size for _ in batch) for size in (M * K, K * N)]
+        a, b = ((*batch, M, K), (*steps[0], 4, 4 * M)), ((*batch, K, N), (*steps[1], 4 * N, 4))
+        return bool(matmul._call(*a, *b, 4, biased).turned)
 
-    assert turned(550, 202, 2, False) and not turned(550, 202, 2, True)
-    assert not turned(64, 64, 3, False) and not turned(550, 202, 40, False)
+    for batch in ((), (8,)):
+        assert turned(550, 202, 2, False, *batch) and not turned(550, 202, 2, True, *batch)
+        assert not turned(550, 202, 40, False, *batch)
+    assert not turned(64, 64, 3, False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lead", [((3,), (3,)), ((2, 2), (2, 1)), ((2, 1), (1, 3))])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_few_columns_of_transposed_matrices(lead: Any, transposed: bool, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    a, b = laid_out(rng, (*lead[0], 301, 70), dtype, True), laid_out(rng, (*lead[1], 70, 3), dtype, transposed)
+    assert matmul._call(a.shape, a.strides, b.shape, b.strides, a.itemsize, False).turned
+    c = run(matmul.matmul, a, b)
+    assert c.flags.c_contiguous
+    assert_sums(c, naive.matmul(a, b, None), 70)
+    residual = numbers(rng, c.shape, dtype)
+    assert_equal(run(matmul.matmul_clamp, a, b, None, residual, -0.5, 3.0), clamped(c, residual, -0.5, 3.0))
 
 
 @pytest.mark.parametrize(("M", "K", "N"), [(7, 900, 5), (8, 5000, 8), (2, 3, 2), (8, 400, 2)])

@@ -403,7 +403,7 @@ def _call(
         a_shape, a_strides, b_shape, b_strides = (
             (*of[:-2], of[-1], of[-2]) for of in (b_shape, b_strides, a_shape, a_strides)
         )
-    one_matrix = len(a_shape) == 2
+    as_many = len(a_shape) == len(b_shape)
     if len(b_shape) == 2 < len(a_shape):
         a_shape, a_strides = _joined_rows(a_shape, a_strides)
         batch = a_shape[:-2]
@@ -453,9 +453,10 @@ def _call(
     a_offsets, b_offsets = offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2])
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
     choice, cycles = _cheapest(rows, columns, depth, rows_apart, packing, b_steps, dtype, matrices)
-    if rows_apart and 1 < columns < rows and columns <= _NARROW and one_matrix and len(b_shape) == 2 and not biased:
-        _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype)
-        if other + _OF_TURNING < cycles:
+    if rows_apart and 1 < columns < rows and columns <= _NARROW and as_many and not biased:
+        of_a = prod(extent for extent, step in zip(a_shape[:-2], a_strides[:-2], strict=True) if step)
+        _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype, of_a)
+        if other + _OF_A * rows * columns + _OF_TURNING / prod(batch) < cycles:
             return _Call(shape, None, False, 0, 0, _NO_WORDS, zeros_of(1, dtype), True)
     if choice is not None:
         plan = plan_thin(choice, rows, columns, depth, rows_apart, a_steps, b_steps, dtype, all_offsets)
@@ -476,7 +477,7 @@ def _multiplied(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) ->
         a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
     )
     if turned:
-        return _turned(matmul(b.T, a.T))
+        return _turned(matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2)))
     c = empty(shape, a.dtype) if type(a) is ndarray else empty(shape, a.dtype, like=a)
     if launch is None:
         if c.size == 0 or a.shape[-1] == 0:
@@ -514,8 +515,9 @@ def matmul_clamp(
         a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
     )
     if turned:
-        residual = None if residual is None else residual.T
-        return _turned(matmul_clamp(b.T, a.T, None, residual, low, high, formula, numbers))
+        residual = None if residual is None else residual.swapaxes(-1, -2)
+        a, b = b.swapaxes(-1, -2), a.swapaxes(-1, -2)
+        return _turned(matmul_clamp(a, b, None, residual, low, high, formula, numbers))
     if launch is None:
         if 0 in (*shape, a.shape[-1]):
             return finish_by_numpy(matmul(a, b, bias), given)
@@ -531,18 +533,15 @@ def matmul_clamp(
 
 
 def _turned(c: np.ndarray) -> np.ndarray:
-    """The transposed matrix, in C order."""
-    return channels_last(c[np.newaxis])[0].T
+    """The transposed matrices, in C order."""
+    turned = channels_last(c.reshape(-1, *c.shape[-2:])).swapaxes(1, 2)
+    return turned.reshape(*c.shape[:-2], *turned.shape[1:])
 
 
 def _readable(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Copies where the kernel cannot read the matrices, or would read ``a`` slowly."""
     columns = a.swapaxes(-1, -2)
-    if columns.flags.c_contiguous:
-        turned = channels_last(columns.reshape(-1, *columns.shape[-2:]))
-        a = turned.swapaxes(1, 2).reshape(a.shape)
-    else:
-        a = np.ascontiguousarray(a, like=a)
+    a = _turned(columns) if columns.flags.c_contiguous else np.ascontiguousarray(a, like=a)
     return a, b if whole_steps(b.strides, b.itemsize) else np.ascontiguousarray(b, like=b)
 
 
