@@ -162,6 +162,41 @@ def test_changes_in_place_inside() -> None:
     same(gradients(checkpoint(f, x), x, w), gradients(f(x), x, w))
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_changes_in_place_around_what_is_saved(nested: bool) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)).double()
+    x, w = leaf(5, 3), leaf(5, 2, seed=1)
+
+    def in_place(x: Tensor) -> Tensor:
+        y = checkpoint(model, x) if nested else model(x)
+        y.mul_(w).add_(1.0)
+        z = y.exp() * w
+        y.zero_()  # nothing needs it any more: exp has saved its result
+        return z.mul_(2.0).sigmoid_()
+
+    def plain(x: Tensor) -> Tensor:
+        return (((model(x) * w + 1.0).exp() * w) * 2.0).sigmoid()
+
+    inputs = x, w, *model.parameters()
+    same(gradients(checkpoint(in_place, x), *inputs), gradients(plain(x), *inputs))
+
+
+def test_changes_of_tensors_from_outside_are_refused() -> None:
+    x, scale = leaf(3), Tensor(np.ones(3))
+
+    def f(x: Tensor) -> Tensor:
+        scale.mul_(2.0)  # so the second run computes with other numbers
+        return x * scale
+
+    y = checkpoint(f, x)
+    with pytest.raises(RuntimeError, match=r"(?s)saved by Mul at .*changed by mul_ at .*scale.mul_\(2.0\)"):
+        y.sum().backward()
+    y = checkpoint(lambda x: x * scale, x)
+    scale.add_(1.0)
+    with pytest.raises(RuntimeError, match=r"(?s)saved by Mul at .*changed by add_ at .*scale.add_\(1.0\)"):
+        y.sum().backward()
+
+
 def test_changes_of_arguments_are_refused() -> None:
     x, w = leaf(3), leaf(3, seed=1)
     a = x * 1.0

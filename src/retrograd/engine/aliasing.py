@@ -19,7 +19,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -292,26 +292,81 @@ def check_unchanged(node: Node, saved: Iterable[Any]) -> None:
             the operator and both lines of user code.
     """
     for item in saved:
-        detached = _detached.get(id(item[0])) if type(item) is tuple and thread.mode.enabled else None
-        if detached is not None and detached[1] < node.order:
-            raise RuntimeError(
-                f"{node.function.__name__}: a second derivative needs the history of a tensor that was detached "
-                f"in place after it had been saved.\n"
-                f"  saved by {node.function.__name__} at {describe_call_site(getattr(node, 'call_site', None))}\n"
-                f"  changed by detach_ at {describe_call_site(detached[2])}\n"
-                "Use tensor.detach() instead"
-            )
-        array = saved_array(item)
-        if array is not None:
-            change = change_since(array, node.order)
-            if change is not None:
-                raise RuntimeError(
-                    f"{node.function.__name__}: a tensor that its backward needs, {array.dtype} of shape "
-                    f"{array.shape}, was changed in place after it had been saved.\n"
-                    f"  saved by {node.function.__name__} at {describe_call_site(getattr(node, 'call_site', None))}\n"
-                    f"  changed by {change[1]} at {describe_call_site(change[2])}\n"
-                    "Change it after the backward, or change a copy: x.clone(), or x = x + y instead of x += y"
-                )
+        if (error := change_of(node, item)) is not None:
+            raise error()
+
+
+def change_of(node: Node, item: Any) -> Callable[[], RuntimeError] | None:
+    """Return what makes the error about a saved item that has changed; None if it has not changed."""
+    detached = _detached.get(id(item[0])) if type(item) is tuple and thread.mode.enabled else None
+    if detached is not None and detached[1] < node.order:
+        return partial(_detached_error, node, detached[2])
+    array = saved_array(item)
+    if array is None:
+        return None
+    change = change_since(array, node.order)
+    return None if change is None else partial(_changed_error, node, array, change)
+
+
+def _detached_error(node: Node, call_site: CallSite) -> RuntimeError:
+    return RuntimeError(
+        f"{node.function.__name__}: a second derivative needs the history of a tensor that was detached "
+        f"in place after it had been saved.\n"
+        f"  saved by {node.function.__name__} at {describe_call_site(getattr(node, 'call_site', None))}\n"
+        f"  changed by detach_ at {describe_call_site(call_site)}\n"
+        "Use tensor.detach() instead"
+    )
+
+
+def _changed_error(node: Node, array: np.ndarray, change: _Change) -> RuntimeError:
+    return RuntimeError(
+        f"{node.function.__name__}: a tensor that its backward needs, {array.dtype} of shape "
+        f"{array.shape}, was changed in place after it had been saved.\n"
+        f"  saved by {node.function.__name__} at {describe_call_site(getattr(node, 'call_site', None))}\n"
+        f"  changed by {change[1]} at {describe_call_site(change[2])}\n"
+        "Change it after the backward, or change a copy: x.clone(), or x = x + y instead of x += y"
+    )
+
+
+class ChangedArray:
+    """Stand-in for a saved array that was changed in place: it has the array's layout, and any other use is an error.
+
+    So a backward fails only if it needs the elements, such as those of x for the gradient of w in x @ w.
+    """
+
+    __slots__ = ("dtype", "error", "itemsize", "nbytes", "ndim", "shape", "size", "strides")
+    base = None
+
+    def __init__(self, array: Any, error: Callable[[], RuntimeError]) -> None:
+        self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides
+        self.ndim, self.size, self.itemsize, self.nbytes = array.ndim, array.size, array.itemsize, array.nbytes
+        self.error = error
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self.error()
+
+    def __repr__(self) -> str:
+        return f"<changed array of {self.dtype}, shape {self.shape}>"
+
+    def to_host(self) -> NoReturn:
+        raise self.error()
+
+
+def _refuse(self: ChangedArray, *args: Any, **kwargs: Any) -> NoReturn:
+    raise self.error()
+
+
+for _name in (  # Python finds them on the type only
+    *("array", "array_ufunc", "array_function", "bool", "complex", "float", "hash", "index", "int", "len", "iter"),
+    *("contains", "getitem", "setitem", "eq", "ne", "lt", "le", "gt", "ge", "abs", "invert", "neg", "pos"),
+    *(
+        f"{side}{name}"
+        for side in ("", "r", "i")
+        for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+    ),
+    *(f"{side}{name}" for side in ("", "r", "i") for name in ("matmul", "and", "or", "xor", "lshift", "rshift")),
+):
+    setattr(ChangedArray, f"__{_name}__", _refuse)
 
 
 def change_since(array: np.ndarray, order: int) -> _Change | None:

@@ -23,7 +23,7 @@ from .backward_checks import as_tuple, check_count, check_gradient_types, check_
 from .grad_mode import Delivery, enable_grad, no_grad, thread
 from .gradients import ZERO, Entry, ReadyGradients, connect_to_arguments, deliver, spread_zeros, unshared_gradient
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
-from .node import FREED, Node
+from .node import FREED, Node, error_of_backward
 from .recording_gate import gate
 from .rule_execution import EnclosingSweep, Received, RegionSweep, run_rule
 from .subgraph import Paths, Region, find_paths, outermost
@@ -489,9 +489,12 @@ def _sweep(
                     grads = _run(node, entry)
                 if inspect is not None:
                     inspect(node, entry, grads)
-            except Exception as error:
+            except Exception as caught:
+                error = error_of_backward(node, caught)
                 error.add_note(f"raised in the backward of {node.function.__qualname__}{describe_origin(node)}")
-                raise
+                if error is caught:
+                    raise
+                raise error from None
             if type(grads) is not tuple:
                 grads = tuple(grads) if type(grads) is list else (grads,)
             if len(grads) != len(edges):

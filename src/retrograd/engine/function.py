@@ -91,6 +91,7 @@ class Function:
 
     _depth = 1  # callers of apply that are known to be inside this package
     _user_defined = True  # defined outside this package
+    _needs_all_saved = False  # a changed saved tensor is an error even if backward does not use its elements
     _takes_ctx = True  # the parameter ctx of forward; otherwise setup_context gets it
     # (forward, setup_context) of a Function of this package without ctx in forward, which computes new Tensors from
     # arrays. A call that is not recorded needs no node and no setup_context.

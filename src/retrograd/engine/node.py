@@ -7,14 +7,24 @@ made inside forward, is saved as a stand-in whose `restore` returns the tensor. 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
-from .aliasing import check_changeable, check_unchanged, clock, mark_changed, next_order
+from ..arrays import is_array
+from .aliasing import (
+    ChangedArray,
+    change_of,
+    check_changeable,
+    check_unchanged,
+    clock,
+    mark_changed,
+    next_order,
+    saved_array,
+)
 from .arguments import kind_name
 from .call_site import CallSite, apply_call_site
 from .grad_mode import INFERENCE, thread
@@ -55,6 +65,7 @@ class Node:
     hooks: Hooks = ()
     dirty: tuple[Tensor, ...] = ()
     materialize: bool = True
+    changed: Callable[[], RuntimeError] | None = None  # makes the error about a saved tensor that has changed
     region: Any = None  # the call whose backward is a rule, see subgraph.py
     kinds: tuple[type, ...] | None = None  # the type of each argument, if a user's backward may run
 
@@ -83,7 +94,8 @@ class Node:
         """The saved tensors, in the order of `save_for_backward`.
 
         Raises:
-            RuntimeError: a sweep without retain_graph=True has freed them, or one has been changed in place since.
+            RuntimeError: a sweep without retain_graph=True has freed them, or one has been changed in place since; for
+                a Function of this package, only the use of a changed array is an error.
         """
         saved = self.saved
         if saved is FREED:
@@ -93,12 +105,13 @@ class Node:
             )
         if type(saved) is not tuple and type(saved) is not list:
             saved = saved.restore(self)  # the arrays were dropped, see recompute.py
-        try:
-            changed_since = self.order > clock.latest
-        except AttributeError:  # forward is still running
-            changed_since = False
-        if changed_since:  # something has been changed in place since
-            check_unchanged(self, saved)
+        else:
+            try:
+                changed_since = self.order > clock.latest
+            except AttributeError:  # forward is still running
+                changed_since = False
+            if changed_since:  # something has been changed in place since
+                saved = usable_items(self, saved)
         if type(saved) is list:
             tensors = []
             for item in saved:
@@ -106,7 +119,7 @@ class Node:
                 if kind is tuple:
                     tensor = item[0]
                     item = tensor if tensor.array is item[1] else tensor._as_saved(item[1])
-                elif kind is not ndarray and item is not None and hasattr(item, "restore"):
+                elif kind is not ndarray and kind is not ChangedArray and item is not None and hasattr(item, "restore"):
                     item = item.restore(self)
                 tensors.append(item)
             return (*tensors,)
@@ -228,11 +241,49 @@ def saved_arrays(node: Node) -> list[ndarray]:
     if type(saved) is not list:
         return [tensor.array for tensor in node.saved_tensors]
     if node.order > clock.latest:  # something has been changed in place since
-        check_unchanged(node, saved)
+        saved = usable_items(node, saved)
     arrays: list[Any] = []  # without a comprehension, which is slower for few
     for item in saved:
         arrays.append(item[1] if type(item) is tuple else item.array)
     return arrays
+
+
+def usable_items(node: Node, saved: Sequence[Any]) -> Sequence[Any]:
+    """Return saved items in which a `ChangedArray` stands for each array that was changed in place since.
+
+    Raises:
+        RuntimeError: one was changed, and the node is of a user's Function, whose backward may use it in any way, or of
+            one that needs all of them.
+    """
+    errors = [change_of(node, item) for item in saved]
+    if errors.count(None) == len(errors):
+        return saved
+    if node.function._user_defined or node.function._needs_all_saved:
+        check_unchanged(node, saved)
+    node.changed = next(error for error in errors if error is not None)
+    return [item if error is None else _with_changed(item, error) for item, error in zip(saved, errors, strict=True)]
+
+
+def error_of_backward(node: Node, error: Exception) -> Exception:
+    """Return the error to raise for one that a node's backward raised.
+
+    A kernel that gets a `ChangedArray` says that it is not an array.
+    """
+    return node.changed() if type(error) is TypeError and node.changed is not None else error
+
+
+def _with_changed(item: Any, error: Callable[[], RuntimeError]) -> Any:
+    """Return a saved item with a `ChangedArray` in place of its array."""
+    array: Any = ChangedArray(saved_array(item), error)
+    if type(item) is tuple:
+        return item[0], array
+    if type(item) is SavedOutput:
+        return saved_output(array, item.index)
+    if type(item) is SavedIntermediate:
+        return SavedIntermediate(array)
+    if is_array(item):
+        return array
+    raise error()  # a sparse tensor
 
 
 def first_saved(node: Node) -> ndarray:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NoReturn
+from weakref import ref
 
 import numpy as np
 
-from .aliasing import check_unchanged, next_order, saved_array
+from .aliasing import ChangedArray, memory_owner, next_order, saved_array
 from .call_site import user_call_site
 from .function import Function
 from .grad_mode import enable_grad, thread
-from .node import Node, SavedIntermediate, SavedOutput, saved_output
+from .node import Node, SavedIntermediate, SavedOutput, saved_output, usable_items
 from .tensor import Tensor, wrap
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
@@ -26,6 +27,8 @@ _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 
 class Checkpoint(Function):
     """The name of a recomputed call in error messages; it is never applied."""
+
+    _needs_all_saved = True
 
 
 class Deferred:
@@ -44,11 +47,15 @@ class Deferred:
         restored: list[Any] = []
         if len(again) == len(self.items):
             for item, other in zip(self.items, again, strict=True):
-                restored.append(item.fill(other) if type(item) is Dropped else item)
-                if restored[-1] is None and other is not None:
+                is_new = type(item) is Dropped and not item.had_memory_of(other)
+                found = item.fill(other) if type(item) is Dropped else item
+                if found is None and other is not None:
                     break
+                # a leaf, or a tensor from outside the function, may have been changed since the first run
+                restored += [found] if is_new else usable_items(node, [found])
+                if isinstance(array := saved_array(restored[-1]), ChangedArray):
+                    node.changed = array.error
             else:
-                check_unchanged(node, restored)  # leaves among them were kept, not recomputed
                 return restored
         self.region.raise_difference(f"an item saved by {node.function.__name__} has another shape or dtype")
 
@@ -62,12 +69,13 @@ class Dropped:
     dtype: np.dtype[Any]
     kind: type
 
-    __slots__ = ("dtype", "edge", "index", "kind", "requires_grad", "shape")
+    __slots__ = ("dtype", "edge", "index", "kind", "owner", "requires_grad", "shape")
 
     def __init__(self, item: Any) -> None:
         array = saved_array(item)
         assert array is not None
         self.shape, self.dtype, self.kind = array.shape, array.dtype, type(item)
+        self.owner = ref(memory_owner(array))
         self.edge: Any = None
         self.index = -1
         self.requires_grad = False
@@ -75,6 +83,11 @@ class Dropped:
             self.edge, self.requires_grad = item[0]._edge, item[0]._requires_grad
         elif self.kind is SavedOutput:
             self.index = item.index
+
+    def had_memory_of(self, item: Any) -> bool:
+        """Return whether the array of this item was in the memory of another item's array."""
+        array = saved_array(item)
+        return array is not None and memory_owner(array) is self.owner()
 
     def fill(self, item: Any) -> Any:
         """Return the item with the array of another run; None if the kinds of item differ."""
@@ -217,9 +230,8 @@ class CheckpointedCall:
             mode.watch, mode.site, mode.exact = outer, site, exact
         if len(nodes) != self.count:
             self.raise_difference(f"{len(nodes)} operators saved something, {self.count} did in the first run")
-        for node in nodes:
-            check_unchanged(node, node.saved)  # a later in-place operator may have changed it
-        self.recomputed = {index: node.saved for index, node in enumerate(nodes)}
+        # a later in-place operator may have changed some
+        self.recomputed = {index: usable_items(node, node.saved) for index, node in enumerate(nodes)}
 
     def _arguments(self, tensors: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         values = [other if tensor is None else tensor for tensor, other in zip(tensors, self.others, strict=True)]

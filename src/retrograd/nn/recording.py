@@ -246,6 +246,8 @@ def run_parts(parts: list[_Part]) -> bool:
 class Replayed(Function):
     """A replayed call with gradients; its results are those of ``recording``, one after another."""
 
+    _needs_all_saved = True
+
     @staticmethod
     def forward(ctx: Any, recording: Recording, arrays: Sequence[np.ndarray], *tensors: Tensor) -> Any:
         with recording.lock:
