@@ -6,6 +6,7 @@ By definition, the gradients are those of the values that forward saw: they must
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -189,6 +190,40 @@ def test_what_no_gradient_contains_may_change(name: str) -> None:
 def test_what_the_gradient_contains_may_not(name: str, again: bool) -> None:
     with pytest.raises(RuntimeError, match=r"(?s)was changed in place after.*saved by .*changed by add_ at .*add_\("):
         after_change(READ[name], again)
+
+
+@pytest.mark.parametrize("call", [1, USUAL + 4])
+def test_what_no_gradient_contains_is_not_kept(call: int) -> None:
+    constant, other = Tensor(POSITIVE), Tensor(Y, requires_grad=True)
+    products: list[Callable[[Tensor], Tensor]] = [
+        lambda x: x * constant,
+        lambda x: constant * x,
+        lambda x: x * 2.0,
+        lambda x: x / constant,
+        lambda x: rg.addcmul(constant, constant, x),
+        lambda x: rg.lerp(x, constant, constant),
+    ]
+    for product in [*products, lambda x: x * other]:
+        for _ in range(call):
+            x = Tensor(X, requires_grad=True) + 0.0
+            y = product(x)
+        alive = weakref.ref(x.array)
+        del x
+        assert (alive() is None) == (product in products)
+        del y
+        assert alive() is None
+
+
+def test_rules_may_read_all() -> None:
+    def rule(ctx: Any, g: Tensor) -> Any:
+        x, y = ctx.saved_tensors
+        return g * x * y, None
+
+    x, y = Tensor(X, requires_grad=True), Tensor(Y)
+    with rg.override_backward(rg.mul, rule):
+        z = x * y
+    (gx,) = grad(z, x, Tensor(POSITIVE))
+    np.testing.assert_array_equal(gx.array, POSITIVE * X * Y)
 
 
 def test_second_derivatives_read_more() -> None:

@@ -126,7 +126,7 @@ class Node:
         return saved
 
     @property
-    def saved_arrays(self) -> list[ndarray]:
+    def saved_arrays(self) -> list[Any]:
         """The arrays of ``saved_tensors``, for a backward that is not recorded; without the Tensors around them."""
         return saved_arrays(self)
 
@@ -235,16 +235,16 @@ def with_history(
     return tensor
 
 
-def saved_arrays(node: Node) -> list[ndarray]:
+def saved_arrays(node: Node) -> list[Any]:
     """Return ``node.saved_arrays``, faster."""
     saved = node.saved
     if type(saved) is not list:
-        return [tensor.array for tensor in node.saved_tensors]
+        return [None if tensor is None else tensor.array for tensor in node.saved_tensors]
     if node.order > clock.latest:  # something has been changed in place since
         saved = usable_items(node, saved)
     arrays: list[Any] = []  # without a comprehension, which is slower for few
     for item in saved:
-        arrays.append(item[1] if type(item) is tuple else item.array)
+        arrays.append(item[1] if type(item) is tuple else None if item is None else item.array)
     return arrays
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from ...arrays import from_host, zeros
 from ...engine.dtype import FLOAT32
 from ...engine.function import Function
+from ...engine.grad_mode import INFERENCE, thread
 from ...engine.grad_mode import is_grad_enabled as recording
-from ...engine.grad_mode import thread
 from ...engine.node import first_saved, saved_arrays, saved_output
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -248,6 +248,7 @@ class Backward:
         read = [name for part in parts for name in form(part).operands[1:]]
         self.saved: tuple[str, ...] = form(fused).operands[1:] if fused else tuple(sorted({*read}))
         self._jobs: dict[tuple[bool, ...], list[_Job]] = {}
+        self._reads: dict[tuple[bool, ...], tuple[bool, ...]] = {}
         self._through = all(part is same_grad for part in parts)
         self._name: str = getattr(fused, "kernel", "")
         self._two = fused is not None and form(fused).results == len(self.saved) == 2 and not numbers
@@ -283,6 +284,14 @@ class Backward:
             if gradient is not None and gradient.array.shape != shape:
                 found[place] = sum_to(gradient, shape)
         return (*found,)
+
+    def reads(self, needs_grad: tuple[bool, ...]) -> tuple[bool, ...]:
+        """Return, for each name in ``saved``, whether one of the requested gradients reads it."""
+        found = self._reads.get(needs_grad)
+        if found is None:
+            read = {operand for one in self._parts(needs_grad) for operand in one.operands}
+            found = self._reads[needs_grad] = (*[place in read for place in range(len(self.saved))],)
+        return found
 
     def _run_jobs(
         self, g: Tensor, saved: Sequence[np.ndarray], numbers: Sequence[float], needs_grad: tuple[bool, ...]
@@ -414,6 +423,7 @@ def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
     count, gradients = len(operands), Backward(parts, fused, numbers)
     saved, takes_numbers = _saved(definition)
     rest = (None,) * len(numbers)  # numbers have no gradient
+    two = count == 2 and not numbers and saved in ([], [0, 1])
     of_part: str = "" if not parts or parts[0] is same_grad else getattr(parts[0], "kernel", "")
 
     def forward_of_one(x: Tensor, *values: float) -> Tensor:
@@ -438,6 +448,8 @@ def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
             gx = wrap((_loaded.get(of_part) or _load(parts[0]))(g.array, first_saved(ctx)))
         return (gx, *rest) if rest else gx
 
+    reads_for_x, reads_for_y = (gradients.reads((x, not x)) for x in (True, False)) if two else ((), ())
+
     def forward_of_two(x: Tensor, y: Tensor) -> Tensor:
         return wrap((_loaded.get(name) or _load(value))(x.array, y.array))
 
@@ -445,7 +457,14 @@ def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
         x, y = inputs
         a, b = x.array, y.array
         if saved:
-            ctx.saved = [(x, a), (y, b)] if x._requires_grad and y._requires_grad else inputs
+            of_x, of_y = ctx.needs_input_grad
+            if of_x and of_y:
+                ctx.saved = [(x, a), (y, b)]
+            elif x._grad_req is INFERENCE or y._grad_req is INFERENCE or thread.mode.rules is not None:
+                ctx.saved = inputs  # a rule may read both
+            else:
+                reads_x, reads_y = reads_for_x if of_x else reads_for_y
+                ctx.saved = [(x, a) if reads_x else None, (y, b) if reads_y else None]
         if a.shape != b.shape:
             ctx.shapes = a.shape, b.shape
 
@@ -456,7 +475,12 @@ def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
         return wrap(kernel(value)(*[tensor.array for tensor in values[:count]], *values[count:]))
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.saved = tuple([inputs[place] for place in saved])
+        needs = ctx.needs_input_grad[:count]
+        if all(needs) or thread.mode.rules is not None:  # a rule may read all
+            ctx.saved = tuple([inputs[place] for place in saved])
+        else:
+            reads = gradients.reads(needs)
+            ctx.saved = tuple([inputs[place] if read else None for place, read in zip(saved, reads, strict=True)])
         ctx.shapes, ctx.numbers = (*[tensor.array.shape for tensor in inputs[:count]],), inputs[count:]
 
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -465,7 +489,7 @@ def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
 
     if count == 1:
         return forward_of_one if numbers else forward_of_one_alone, setup_of_one, backward_of_one
-    if count == 2 and not numbers and saved in ([], [0, 1]):
+    if two:
         return forward_of_two, setup_of_two, backward_of_two
     return forward, setup, backward
 
