@@ -83,6 +83,16 @@ def test_convolution(channels: int, outputs: int, kernel: int, positions: int, s
     assert error(kernels.conv_weight_grad(x, g, window, EXACT), gw) < 1.3 * bound(positions)
 
 
+@pytest.mark.parametrize(("channels", "kernel"), [(24, 3), (64, 1), (49, 1)])
+def test_convolution_of_up_to_two_blocks(channels: int, kernel: int) -> None:
+    """All terms in a row would miss this bound: they are added in two halves."""
+    window, terms = conv_window((1000,), (kernel,), 1, kernel // 2), channels * kernel
+    x, w = normal(0, 1, channels, 1000), normal(1, 32, channels, kernel)
+    wide = x.astype(np.float64), w.astype(np.float64)
+    exact = naive.conv(*wide, None, window.stride, window.padding, window.dilation, 1)
+    assert error(kernels.conv(x, w, None, window, EXACT), exact) < 1.05 * ONE * sqrt(terms / 4 + 3)
+
+
 @pytest.mark.parametrize("extents", [(8, 7, 7), (2, 14, 14), (4, 9, 11)])
 def test_weight_gradient_of_some_hundred_positions(extents: tuple[int, ...]) -> None:
     """Blocks of twice as many terms would miss this bound."""

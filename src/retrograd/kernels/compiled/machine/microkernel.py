@@ -23,7 +23,8 @@ number of an even term is beside that of the next term, ``2*ldb`` further are th
 terms of each column.
 
 Long sums are blocked: 64 terms are summed in registers, then added to the sum of the blocks before, and that to the
-earlier content of C. So the error of a sum of k terms grows as the root of ``32 + k / 128``, not of ``k / 2``.
+earlier content of C. So the error of a sum of k terms grows as the root of ``32 + k / 128``, not of ``k / 2``. Sums of
+49 to 128 terms have two halves.
 
 Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
 Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.

@@ -49,8 +49,8 @@ _POINTERS = 8  # rows of A, at most, whose addresses fit the registers
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
 # Terms per block, before its sum is added to the blocks before: errors grow with its root. The first sum is stored
 # without reading zeros, so that the blocks cost less than a hundredth. It is even, so that only the last step of an
-# entry is a single one. A few more terms do not start a new block.
-_BLOCK, _ALONE = 64, 80
+# entry is a single one. Up to two blocks of terms are halved, unless they are few.
+_BLOCK, _ALONE = 64, 48
 
 
 Cells = dict[tuple[int, int], ir.Value]  # of a tile, by row and vector
@@ -133,6 +133,15 @@ def held_after(builder: ir.IRBuilder, value: ir.Value) -> None:
         builder.asm(ir.FunctionType(ir.VoidType(), [value.type]), "", "x", [value], True)
 
 
+def _block_of(builder: ir.IRBuilder, entries: ir.Value, depth: ir.Value, terms: ir.Value) -> ir.Value:
+    """Terms of a block, even. Where they are half of all, and there are several entries, those are not divided."""
+    half = builder.ashr(builder.add(terms, I64(1)), I64(1))
+    whole = builder.sub(builder.add(half, depth), I64(1))
+    even = builder.and_(builder.add(half, I64(1)), I64(-2))
+    part = builder.select(builder.icmp_signed(">", entries, I64(1)), whole, even)
+    return builder.select(builder.icmp_signed("<=", terms, I64(2 * _BLOCK)), part, I64(_BLOCK))
+
+
 def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
     """Return the LLVM IR of a module with the micro-kernel ``name``."""
     element = ir.FloatType() if dtype == "f" else ir.DoubleType()
@@ -199,7 +208,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     blocks = builder.bitcast(hidden(builder.inttoptr(memory, _BYTE)), vector.as_pointer())
     rows_of_c = [at(c, builder.mul(c_step, I64(i))) if by_line else at(pointer(c, 8 * i), c_step) for i in range(rows)]
     adding = builder.icmp_signed("!=", accumulate, I64(0))
-    several = builder.icmp_signed(">", builder.mul(entries, depth), I64(_ALONE))
+    term_count = builder.mul(entries, depth)
+    several = builder.icmp_signed(">", term_count, I64(_ALONE))
     if by_line or registers() == 16:  # prefetch for writing: a large result is in no cache
         for i, j in tile:
             builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
@@ -219,7 +229,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         start[j].add_incoming(from_row[j], given)
     builder.branch(begin)
     builder.position_at_end(begin)
-    remaining_in_first = builder.select(several, I64(_BLOCK), I64(_ALONE))
+    of_block = _block_of(builder, entries, depth, term_count)
+    remaining_in_first = builder.select(several, of_block, I64(_ALONE))
     b_pointer = builder.inttoptr(b, _BYTE)
 
     ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD if planes == 1 else _FURTHER))
@@ -325,7 +336,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     for cell in tile:
         at_piece[cell].add_incoming(at_entry[cell], entry)
     left = builder.sub(end_k, k_piece)
-    count = builder.select(builder.icmp_signed("<", left, I64(_BLOCK)), left, I64(_BLOCK))
+    count = builder.select(builder.icmp_signed("<", left, of_block), left, of_block)
     builder.cbranch(builder.icmp_signed(">", count, remaining_piece), full, terms)
     builder.position_at_end(full)
     builder.cbranch(held_piece, more, flush)
@@ -339,8 +350,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     at_terms = {cell: builder.phi(vector) for cell in tile}
     for block, of_remaining, of_held in (
         (piece, remaining_piece, held_piece),
-        (flush, I64(_BLOCK), held.type(1)),
-        (more, I64(_BLOCK), held.type(1)),
+        (flush, of_block, held.type(1)),
+        (more, of_block, held.type(1)),
     ):
         remaining_terms.add_incoming(of_remaining, block)
         held_terms.add_incoming(of_held, block)
