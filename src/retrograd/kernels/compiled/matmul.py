@@ -314,7 +314,7 @@ class _Call(NamedTuple):
     turned: bool = False  # the transposed product and a copy of it are faster
 
 
-_NARROW, _OF_TURNING = 8, 8000  # columns of C up to which whole vectors of its rows may pay; cycles of the copy
+_NARROW, _OF_TURNING = 8, 2500  # columns of C up to which whole vectors of its rows may pay; cycles of the copy
 
 
 def _cheapest(

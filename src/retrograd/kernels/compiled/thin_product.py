@@ -110,6 +110,7 @@ def choose(
 
 _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
 _LINE = 64  # bytes
+_LEAST_VECTOR = 16  # bytes
 _WIDEST = 20  # vectors of a single row whose B comes from memory: so many lines are on their way
 _FROM_L2, _PIECES_FROM_L2 = 96, 35  # bytes per cycle, beside the loads of a tile; of pieces of rows, with 16 registers
 _MOST_PAGES = 256  # whose addresses the CPU finds without a pause
@@ -144,11 +145,12 @@ def _choices(
     matrices: int = 1,
 ) -> Iterator[Choice]:
     size = 4 if dtype == "f" else 8
-    lanes = vector_bytes() // size
+    lanes = lanes_of(columns, size)
+    wide = lanes * size  # bytes of a vector
     many = registers() == 32
     room = 30 if many else 16
     vectors = -(-columns // lanes)
-    touched = 1 + vector_bytes() / _LINE  # lines of the cache: arrays are aligned to 16 bytes
+    touched = 1 + wide / _LINE  # lines of the cache: arrays are aligned to 16 bytes
     content, content_of_a = columns * depth * size, rows * depth * size
     copying = b_column != 1 and columns > 1
     streaming = rows == 1 and not many and not copying and content > _LINES_FROM and columns >= _LEAST_LINE
@@ -165,7 +167,7 @@ def _choices(
             if -(-vectors // panels) < width or cells + (width if height > 1 else 0) + (0 if many else 1) > room:
                 continue
             near = depth * width * lanes * size  # bytes of a panel
-            narrow = tiles > 1 or panels > 1 and width * vector_bytes() <= _LEAST_OF_PAGE
+            narrow = tiles > 1 or panels > 1 and width * wide <= _LEAST_OF_PAGE
             if tiles > 1 and near > _FAR or narrow and pages > _MOST_PAGES or copying and content > _FAR:
                 continue
             phases = _phases(cells, (room - width - 1) // cells, depth)
@@ -174,7 +176,7 @@ def _choices(
             if tiles > 1 and pages >= _FEW_PAGES:
                 each = max(each, _OF_PAGE * width * touched)
             # bytes for a term that the next tile or panel reads again
-            of_b, of_a = width * vector_bytes(), height * size + _LINE if dense and panels > 1 and not many else 0
+            of_b, of_a = width * wide, height * size + _LINE if dense and panels > 1 and not many else 0
             apart = panels > 1 and not many and depth * (of_b + of_a) > _NEAR * 3 // 4
             if apart and (tiles > 1 or dense):
                 each += (of_b * (tiles > 1) + of_a) / _PIECES_FROM_L2
@@ -198,6 +200,7 @@ def _choices(
     copying = b_depth != 1 and depth > 1
     if dense or copying and content > _FAR:
         return
+    lanes, touched = vector_bytes() // size, 1 + vector_bytes() / _LINE
     for height in {1, 2, 4} if lanes >= 8 else {1, 2}:
         height = min(height, rows)
         width = min(lanes // height, columns, columns if copying else rows_in_l1(b_column * size))
@@ -215,6 +218,17 @@ def _choices(
         if not is_near(content * matrices):
             cycles += content / _LINE * (_OF_MEMORY if is_far(content * matrices) else _OF_L3)[many]
         yield Choice(cycles + (copied if copying else 0), "dots", height, width, phases)
+
+
+def lanes_of(columns: int, size: int) -> int:
+    """Return how many elements of ``size`` bytes a vector of a strip has: a register, or a part that has all columns.
+
+    Halves of registers are multiplied and stored in half of the time by CPUs that divide them, and seldom need a mask.
+    """
+    lanes = vector_bytes() // size
+    while lanes * size > _LEAST_VECTOR and 2 * columns <= lanes:
+        lanes //= 2
+    return lanes
 
 
 def rows_in_l1(step: int) -> int:
@@ -276,16 +290,18 @@ def _phases(cells: int, fit: int, steps: int) -> int:
 
 
 @cache
-def strip(dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked: bool, far: bool) -> int:
+def strip(dtype: str, dense: bool, rows: int, vectors: int, lanes: int, phases: int, masked: bool, far: bool) -> int:
     """Address of a micro-kernel, compiled on first use."""
-    form = f"{'dense' if dense else 'rows'}_{rows}x{vectors}x{phases}{'m' if masked else ''}{'f' if far else ''}"
+    form = (
+        f"{'dense' if dense else 'rows'}_{rows}x{vectors}x{phases}_{lanes}{'m' if masked else ''}{'f' if far else ''}"
+    )
     name = f"strip_{dtype}_{form}"
 
     def compile() -> bytes:
         from .machine.compiler import emit
         from .thin_product_jit import build_strip
 
-        return b"\n" + emit(build_strip(name, dtype, dense, rows, vectors, phases, masked, far), name)
+        return b"\n" + emit(build_strip(name, dtype, dense, rows, vectors, lanes, phases, masked, far), name)
 
     return load(name, compile)[0]
 
@@ -315,7 +331,8 @@ class Layout(NamedTuple):
 
 def layout(choice: Choice, columns: int, rows: int, depth: int, b_depth: int, b_column: int, dtype: str) -> Layout:
     """How many tiles there are, and the copy of B."""
-    lanes = vector_bytes() // (4 if dtype == "f" else 8)
+    size = 4 if dtype == "f" else 8
+    lanes = lanes_of(columns, size) if choice.kernel == "strip" else vector_bytes() // size
     tiles = -(-rows // choice.rows)
     if choice.kernel == "lines":
         return Layout(1, -(-columns // (choice.width * lanes)), 0, 0)
@@ -348,7 +365,7 @@ def words(
     ``passes``: tiles of rows of a part, during which ``dots`` prefetches its next columns of B; 0: it does not.
     """
     size = 4 if dtype == "f" else 8
-    lanes = vector_bytes() // size
+    lanes = lanes_of(columns, size) if choice.kernel == "strip" else vector_bytes() // size
     least, extra = divmod(rows, made.tiles)
     common: dict[str, Any] = {
         "size": size,
@@ -371,7 +388,7 @@ def words(
         last = 0 if masked else (min(columns, width) - lanes) * size
         far = rows == 1 and not made.packing and columns * depth * size > _NEAR
         tall, short = (
-            strip(dtype, dense, height, choice.width, choice.phases, masked, far) if used else 0
+            strip(dtype, dense, height, choice.width, lanes, choice.phases, masked, far) if used else 0
             for height, used in ((least + 1, extra), (least, extra < made.tiles))
         )
         near = width * depth * size

@@ -47,10 +47,10 @@ _LINE, _AHEAD = 64, 8  # bytes of a line of the cache; rows of B to prefetch
 class _Kernel:
     """The function of a micro-kernel while it is built. Variables are memory, which LLVM turns into registers."""
 
-    def __init__(self, name: str, dtype: str, arguments: tuple[str, ...]) -> None:
+    def __init__(self, name: str, dtype: str, arguments: tuple[str, ...], lanes: int) -> None:
         self.element = ir.FloatType() if dtype == "f" else ir.DoubleType()
         self.size = 4 if dtype == "f" else 8
-        self.lanes = vector_bytes() // self.size
+        self.lanes = lanes
         self.vector = ir.VectorType(self.element, self.lanes)
         self.module = ir.Module(name)
         self.module.triple = llvm.get_process_triple()
@@ -190,14 +190,14 @@ class _Kernel:
 
 
 def build_strip(
-    name: str, dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked: bool, far: bool
+    name: str, dtype: str, dense: bool, rows: int, vectors: int, lanes: int, phases: int, masked: bool, far: bool
 ) -> str:
     """Return the LLVM IR of a module with the micro-kernel ``name``.
 
-    ``dense``: the columns of A are contiguous, not its rows. ``masked``: C is narrower than a vector. ``far``: B comes
-    from memory that the CPU does not prefetch by itself, pieces of rows.
+    ``dense``: the columns of A are contiguous, not its rows. ``lanes``: of a vector. ``masked``: C is narrower than
+    one. ``far``: B comes from memory that the CPU does not prefetch by itself, pieces of rows.
     """
-    code = _Kernel(name, dtype, STRIP_ARGUMENTS)
+    code = _Kernel(name, dtype, STRIP_ARGUMENTS, lanes)
     build, size, at = code.build, code.size, code.build.add
     arguments = dict(zip(STRIP_ARGUMENTS, code.function.args, strict=True))
     a_step, ldb, c_row, last = (arguments[key] for key in ("a_step", "ldb", "c_row", "last"))
@@ -229,7 +229,7 @@ def build_strip(
                 b_at, a_at = code.get(b_row), code.get(a_k)
                 for unit in range(units):
                     values = [read(b_at, j) for j in range(vectors)]
-                    for j in range(0, vectors, _LINE // wide) if far else ():
+                    for j in range(0, vectors, max(1, _LINE // wide)) if far else ():
                         place = build.inttoptr(at(at(b_at, places[j]), b_ahead), _BYTE)
                         build.call(prefetch, [place, I32(0), I32(3), I32(1)])
                     for i in range(rows):
@@ -278,7 +278,7 @@ def build_strip(
 
 def build_dots(name: str, dtype: str, rows: int, columns: int, phases: int, ahead: int) -> str:
     """Return the LLVM IR of a module with the micro-kernel ``name``, which prefetches ``ahead`` lines for each unit."""
-    code = _Kernel(name, dtype, DOT_ARGUMENTS)
+    code = _Kernel(name, dtype, DOT_ARGUMENTS, vector_bytes() // (4 if dtype == "f" else 8))
     build, size, lanes, at = code.build, code.size, code.lanes, code.build.add
     arguments = dict(zip(DOT_ARGUMENTS, code.function.args, strict=True))
     a_row, b_row, c_row = (arguments[key] for key in ("a_row", "b_row", "c_row"))
