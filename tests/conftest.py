@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import heapq
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
@@ -26,6 +27,7 @@ DRAWN = {
     **dict.fromkeys(("test_array_methods.py", "test_batch_norm_fusion.py", "test_docs.py", "test_fusion.py"), 3),
     **dict.fromkeys(("nn", "onnx_models"), 2),
 }
+xdist_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 Combination = tuple[tuple[int, str], ...]  # (index of the parametrize mark, id of its value), for each stacked mark
 
 
@@ -59,8 +61,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         calls[:] = by_day or calls[:1]  # without any, pytest would make an item without parameters
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Collect the files in reverse in every second process of pytest-xdist.
+
+    The processes share the files with the rewritten assertions, and rewriting takes longer than the rest of collecting:
+    two processes that begin at the two ends each rewrite half of the files.
+    """
+    report = yield
+    if xdist_worker.endswith(("1", "3", "5", "7", "9")) and isinstance(collector, pytest.Session | pytest.Dir):
+        report.result.reverse()
+    return report
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects the nightly tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if xdist_worker:  # all processes need the same order
+        items.sort(key=lambda item: item.path)
     seed = config.getoption("--tenth")
     if seed is not None:
         items[:] = [item for item in items if is_drawn(seed, item.nodeid)]
