@@ -203,7 +203,15 @@ def test_what_no_gradient_contains_is_not_kept(call: int) -> None:
         lambda x: rg.addcmul(constant, constant, x),
         lambda x: rg.lerp(x, constant, constant),
     ]
-    for product in [*products, lambda x: x * other]:
+    weight, filters = Tensor(MATRIX.T), Tensor(FILTERS)
+    mean, variance = Tensor(normal(3)), Tensor(uniform(0.5, 2.0, 3))
+    products += [
+        lambda x: functional.linear(x, weight),
+        lambda x: functional.conv2d(x[None, None], filters[:1, :1]),
+        lambda x: functional.conv_transpose2d(x[None, None], filters[:1, :1]),
+        lambda x: functional.batch_norm(x.reshape(4, 3), mean, variance, mean, mean),
+    ]
+    for product in [*products, lambda x: x * other, lambda x: functional.linear(x, other)]:
         for _ in range(call):
             x = Tensor(X, requires_grad=True) + 0.0
             y = product(x)
@@ -215,15 +223,26 @@ def test_what_no_gradient_contains_is_not_kept(call: int) -> None:
 
 
 def test_rules_may_read_all() -> None:
-    def rule(ctx: Any, g: Tensor) -> Any:
-        x, y = ctx.saved_tensors
-        return g * x * y, None
+    seen: list[Any] = []
 
-    x, y = Tensor(X, requires_grad=True), Tensor(Y)
-    with rg.override_backward(rg.mul, rule):
-        z = x * y
-    (gx,) = grad(z, x, Tensor(POSITIVE))
-    np.testing.assert_array_equal(gx.array, POSITIVE * X * Y)
+    def rule(ctx: Any, g: Tensor) -> Any:
+        seen[:] = ctx.saved_tensors
+        return (g * 2.0, None, *[None] * (len(ctx.needs_input_grad) - 2))
+
+    kernel = normal(3, 3, 1, 1)
+    for operator, arrays in (
+        (rg.mul, (X, Y)),
+        (functional.linear, (X, normal(4, 4))),
+        (functional.conv2d, (IMAGES, kernel)),
+    ):
+        x, w = Tensor(arrays[0], requires_grad=True), Tensor(arrays[1])
+        with rg.override_backward(operator, rule):
+            y = operator(x, w)
+        (gx,) = grad(y, x, Tensor(np.ones(y.shape)))
+        assert len(seen) == 2
+        for kept, array in zip(seen, arrays, strict=True):
+            np.testing.assert_array_equal(kept.array, array)
+        np.testing.assert_array_equal(gx.array, np.full(x.shape, 2.0))
 
 
 def test_second_derivatives_read_more() -> None:

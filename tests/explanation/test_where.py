@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,25 @@ def test_of_a_tensor_the_algorithm_too() -> None:
         "the one that was set, in the textbook kernels; no compiled kernel runs\n  conv               mxnet\n" in slow
     )
     assert "algorithm" not in source_map(rg.exp(rg.ones(2, requires_grad=True)))
+
+
+def test_the_algorithm_whatever_has_a_gradient() -> None:
+    """The operands that no gradient reads are not saved; their shapes are known all the same."""
+
+    def shown(function: Callable[..., rg.Tensor], places: str) -> list[str]:
+        shapes = (2, 6, 9, 9), (6, 4, 3, 3), ((4,) if function is F.conv_transpose2d else (6,))
+        if function is F.conv2d:
+            shapes = (2, 4, 9, 9), *shapes[1:]
+        x, w, b = (rg.ones(*shape, requires_grad=name in places) for name, shape in zip("xwb", shapes, strict=True))
+        lines = source_map(function(x, w, b)).splitlines()
+        heading = [at for at, line in enumerate(lines) if line.startswith("the algorithm for these shapes")]
+        return lines[heading[0] :] if heading else []
+
+    for function in (F.conv2d, F.conv_transpose2d):
+        expected = shown(function, "xwb")
+        assert len(expected) == 4
+        assert shown(function, "x") == shown(function, "w") == shown(function, "xw") == expected
+        assert shown(function, "b") == []
 
 
 def test_formulas_and_parts() -> None:

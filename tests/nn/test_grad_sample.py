@@ -163,12 +163,15 @@ def test_layers_without_a_rule_and_frozen_ones() -> None:
             return x * self.s
 
     model, x = nn.Sequential(network(), Scale()), images(4)
-    model[0][2].bias.requires_grad_(False)
-    expected = loop(model, LOSS, x)
-    with rg.per_sample_gradients(model):
-        LOSS(model(x)).sum().backward()
-    assert model[0][2].bias.grad is None
-    assert_rows(model, expected)
+    frozen = model[0][2].bias, *[each.weight for each in model.modules() if isinstance(each, nn.Conv2d)]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+        expected = loop(model, LOSS, x)
+        with rg.per_sample_gradients(model):
+            LOSS(model(x)).sum().backward()
+        assert parameter.grad is None
+        assert_rows(model, expected)
+        model.zero_grad()
 
 
 def test_a_lazy_layer_and_an_activation_with_a_parameter() -> None:

@@ -282,7 +282,7 @@ def _record(node: Node, output: Tensor, args: tuple[Any, ...], rules: Any) -> No
                 if item._requires_grad:  # an argument
                     items.append((item, item.array))
                     continue
-            elif type(item) is ndarray:  # a constant
+            elif type(item) is ndarray or item is None:  # a constant
                 items.append(item)
                 continue
             classify_saved(node, args, (output,))

@@ -235,6 +235,15 @@ def with_history(
     return tensor
 
 
+def save_factors(node: Node, x: Tensor, y: Tensor) -> None:
+    """Keep the factors of a product for backward: one if the other needs a gradient; both if a rule may run."""
+    of_x, of_y, *_ = node.needs_input_grad
+    if (of_x and of_y) or thread.mode.rules is not None:
+        node.saved = x, y
+    else:
+        node.saved = x if of_y else None, y if of_x else None
+
+
 def saved_arrays(node: Node) -> list[Any]:
     """Return ``node.saved_arrays``, faster."""
     saved = node.saved

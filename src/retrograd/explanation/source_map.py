@@ -334,9 +334,13 @@ def _algorithms(node: Node) -> list[str]:
     window, options = getattr(node, "window", None), getattr(node, "options", None)
     if not isinstance(window, Window) or not isinstance(options, Options) or not node.saved:
         return []
-    first, second = [tensor.array for tensor in node.saved_tensors][:2]
-    inputs, outputs = second.shape[1] * window.groups, second.shape[0]
-    found = passes_of(window, options, len(first), inputs, outputs, first.dtype.char)
+    # an operand that is not saved, because no gradient reads it, has an edge, unless only the bias has a gradient
+    operands = [_layout(*pair) for pair in zip(node.saved_tensors[:2], node.edges, strict=False)]
+    if None in operands:
+        return []
+    (first, dtype), (second, _) = operands
+    inputs, outputs = second[1] * window.groups, second[0]
+    found = passes_of(window, options, first[0], inputs, outputs, dtype.char)
     rule = "the one of least cost, in multiply-adds of whole vectors"
     if any(each.algorithm in TEXTBOOK_ALGORITHMS for each in found.values()):
         rule = "the one that was set, in the textbook kernels; no compiled kernel runs"
@@ -345,6 +349,14 @@ def _algorithms(node: Node) -> list[str]:
         costs = ", ".join(f"{other} {cost:,.0f}" for other, cost in each.costs)
         lines.append(f"  {name:18} {each.algorithm}{f' ({each.form})' if each.form else '':10} {costs}".rstrip())
     return lines
+
+
+def _layout(saved: Tensor | None, edge: Any) -> Any:
+    """Return the shape and dtype of an argument of a recorded call; None if neither is known."""
+    if saved is None and type(edge) is tuple:
+        return edge[2:]
+    tensor = edge if saved is None else saved
+    return None if tensor is None else (tensor.array.shape, tensor.array.dtype)
 
 
 def kernels_in(passes: Any) -> list[str]:

@@ -149,7 +149,7 @@ def graph(y: Tensor, model: Module | None = None, max_nodes: int = 200) -> Graph
     <BLANKLINE>
        operator  output          from          ‖g‖
     1  Linear    (4, 2) float32  weight, bias
-          keeps constant (4, 3) 48 B, weight (2, 3) 24 B
+          keeps constant (4, 3) 48 B
     2  Sum       () float32      1
     <BLANKLINE>
     leaf                    ‖g‖

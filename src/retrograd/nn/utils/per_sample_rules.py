@@ -172,10 +172,12 @@ def _linear(call: Call, g: Tensor) -> dict[str, Tensor]:
 def _convolution(call: Call, g: Tensor) -> dict[str, Tensor]:
     """Use the operator's input, which padding may have made larger than the layer's."""
     node: Any = call.y.grad_fn
+    gradients = {"bias": bias_gradient("per_sample_gradients", g.array.ndim - 2, g, True)}
     x = node.saved_tensors[0]
-    read, made = (g, x) if node.function is ConvInputGrad else (x, g)
-    gw = per_sample_conv_weight_grad(read, made, node.window, node.options)
-    return {"weight": gw, "bias": bias_gradient("per_sample_gradients", g.array.ndim - 2, g, True)}
+    if x is not None:  # the weight is not frozen
+        read, made = (g, x) if node.function is ConvInputGrad else (x, g)
+        gradients["weight"] = per_sample_conv_weight_grad(read, made, node.window, node.options)
+    return gradients
 
 
 def _deformable(call: Call, g: Tensor) -> dict[str, Tensor]:

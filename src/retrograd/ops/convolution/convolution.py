@@ -48,6 +48,7 @@ from typing import Any, Final
 from ...arrays import empty
 from ...engine.arguments import kind_name
 from ...engine.function import Function
+from ...engine.node import save_factors
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import convolution_kernel, exact, kernels
 from ...specs.convolution_options import Options
@@ -76,7 +77,7 @@ class Conv(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         x, w, _, ctx.window, ctx.options = inputs
-        ctx.save_for_backward(x, w)
+        save_factors(ctx, x, w)
 
     # the input's gradient is computed after the weight's, so that the next node finds it in the cache
     @staticmethod
@@ -101,7 +102,7 @@ class ConvInputGrad(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         g, w, _, ctx.window, ctx.options = inputs
-        ctx.save_for_backward(g, w)
+        save_factors(ctx, g, w)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -124,7 +125,7 @@ class ConvWeightGrad(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         x, g, ctx.window, ctx.options = inputs
-        ctx.save_for_backward(x, g)
+        save_factors(ctx, x, g)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:

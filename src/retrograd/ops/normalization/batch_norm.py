@@ -10,6 +10,7 @@ import numpy as np
 from ...engine.aliasing import check_memory, mark_changed
 from ...engine.function import Function
 from ...engine.grad_mode import INFERENCE, thread
+from ...engine.node import save_factors
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels, listeners
@@ -53,13 +54,13 @@ class ChannelAffine(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[:2])
+        save_factors(ctx, inputs[0], inputs[1])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_s, want_t), (x, scale) = ctx.needs_input_grad, ctx.saved_tensors
-        axes = _all_but_1(x)
-        gx = g * _per_channel(scale, x) if want_x else None
+        axes = _all_but_1(g)
+        gx = g * _per_channel(scale, g) if want_x else None
         gscale = Sum.apply(g * x, axes, False) if want_s else None
         gshift = Sum.apply(g, axes, False) if want_t else None
         return gx, gscale, gshift
