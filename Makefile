@@ -13,6 +13,9 @@ ARGS ?=
 # otherwise each process would compile the same ones. Each process runs adjacent tests, which load the same modules.
 PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
+# "make lint" runs these.
+LINTED := --ignore tests/test_imports.py --ignore tests/test_editors.py
+
 # NumPy's products in the oracles, too: OpenBLAS's threads would wait actively for the cores of the other processes.
 test processors browser nightly: export OPENBLAS_NUM_THREADS := 1
 
@@ -58,7 +61,7 @@ explain: $(VENV)/.explain
 
 test: $(VENV)/.test
 	$(BIN)/retrograd warmup
-	$(PYTEST) --draw $$(date -u +%F) $(ARGS)
+	$(PYTEST) --draw $$(date -u +%F) $(LINTED) $(ARGS)
 
 processors: $(VENV)/.test
 	test "$$(uname -m)" = x86_64 || { echo 'these processors need an x86-64 machine'; exit 0; }; \

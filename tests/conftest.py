@@ -22,10 +22,12 @@ import pytest
 numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 # of the cases of a parametrized test in these folders and files, --draw keeps one in so many
 DRAWN = {
-    **dict.fromkeys(("conformance", "explanation", "kernels", "ops", "textbook"), 4),
-    **dict.fromkeys(("lowbit", "replay", "test_sklearn_checks.py"), 3),
-    **dict.fromkeys(("test_array_methods.py", "test_batch_norm_fusion.py", "test_docs.py", "test_fusion.py"), 3),
-    **dict.fromkeys(("nn", "onnx_models"), 2),
+    **dict.fromkeys(("conformance", "kernels", "replay"), 6),
+    "test_docs.py": 5,
+    **dict.fromkeys(("explanation", "ops", "textbook"), 4),
+    **dict.fromkeys(("lowbit", "onnx_models", "test_sklearn_checks.py"), 3),
+    **dict.fromkeys(("test_array_methods.py", "test_batch_norm_fusion.py", "test_fusion.py"), 3),
+    "nn": 2,
 }
 xdist_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 Combination = tuple[tuple[int, str], ...]  # (index of the parametrize mark, id of its value), for each stacked mark

@@ -35,6 +35,8 @@ from retrograd.data import DataLoader, get_worker_info
 from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import default_generator, manual_seed
 
+FORK = "fork" if hasattr(os, "fork") else None  # starts sooner than the others
+
 
 def batches(loader):
     return [tuple(part.array.tolist() for part in batch) for batch in loader]
@@ -68,7 +70,7 @@ def test_a_loader_with_workers_is_taken_up_in_its_middle_by_one_without():
     manual_seed(5)
     whole = batches(loader := DataLoader(Noisy(), 3, shuffle=True)) + batches(loader)
     manual_seed(5)
-    loader = DataLoader(Noisy(), 3, shuffle=True, num_workers=2)
+    loader = DataLoader(Noisy(), 3, shuffle=True, num_workers=2, multiprocessing_context=FORK)
     running, states = iter(loader), {}
     for stop in (1, 2, 3):
         next(running)  # others are made already, and not counted
@@ -110,7 +112,9 @@ def test_persistent_workers_stay_until_the_loader_goes(tmp_path, monkeypatch):
 
 
 def test_an_iterable_dataset_is_shared_out():
-    loader = DataLoader(Shared(9), 2, num_workers=2, prefetch_factor=3, persistent_workers=True)
+    loader = DataLoader(
+        Shared(9), 2, num_workers=2, prefetch_factor=3, persistent_workers=True, multiprocessing_context=FORK
+    )
     for _ in range(2):
         assert [batch.tolist() for batch in loader] == [[0, 2], [1, 3], [4, 6], [5, 7], [8]]
     running = iter(loader)
@@ -142,9 +146,6 @@ def test_arrays_arrive_in_memory_that_can_be_written_to():
 
 
 # ---- seeds of the workers ------------------------------------------------------------------------------------------
-
-
-FORK = "fork" if hasattr(os, "fork") else None  # starts sooner than the others
 
 
 def epochs_of(loader, count=2):
@@ -308,8 +309,16 @@ def test_an_exception_arrives_with_its_traceback():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"dataset": Noisy(4, 1, "own")}, RuntimeError, "worker 0 raised .*OwnError: bad"),
-        ({"dataset": Noisy(4, 1, "kill")}, RuntimeError, r"worker 0 \(process \d+\) was killed by SIGKILL, as"),
+        (
+            {"dataset": Noisy(4, 1, "own"), "multiprocessing_context": "spawn"},
+            RuntimeError,
+            "worker 0 raised .*OwnError: bad",
+        ),
+        (
+            {"dataset": Noisy(4, 1, "kill"), "multiprocessing_context": "spawn"},
+            RuntimeError,
+            r"worker 0 \(process \d+\) was killed by SIGKILL, as",
+        ),
         ({"dataset": Noisy(4, 1, "exit")}, RuntimeError, r"worker 0 \(process \d+\) exited with code 3"),
         ({"dataset": Noisy(4, 1, "wait"), "timeout": 0.8}, RuntimeError, "returned no batch within timeout=0.8 s"),
         ({"dataset": Noisy(4), "worker_init_fn": fail}, ValueError, "worker 0 does not want to"),
@@ -317,14 +326,14 @@ def test_an_exception_arrives_with_its_traceback():
     ],
 )
 def test_faults_in_a_worker(options, error, message):
-    loader = DataLoader(**options, batch_size=2, num_workers=1)
+    loader = DataLoader(**{"batch_size": 2, "num_workers": 1, "multiprocessing_context": FORK, **options})
     running = iter(loader)
     with pytest.raises(error, match=message):
         next(running)
 
 
 def test_a_worker_killed_while_it_waits_is_noticed():
-    loader = DataLoader(Who(), 1, num_workers=2, persistent_workers=True)
+    loader = DataLoader(Who(), 1, num_workers=2, persistent_workers=True, multiprocessing_context=FORK)
     processes = [batch[0].item() for batch in loader][:2]
     os.kill(processes[1], signal.SIGKILL)
     with pytest.raises(RuntimeError, match=rf"worker 1 \(process {processes[1]}\) was killed by SIGKILL"):

@@ -190,7 +190,7 @@ RARE = [pytest.param(name, marks=pytest.mark.nightly) for name in ("sine_squared
 def test_a_formula_and_a_row_are_all(name: str, tmp_path: Path) -> None:
     """In a copy of the package: methods, both kernel sets, pages, export, conformance, users' formulas."""
     copy = tmp_path / "src" / "retrograd"
-    shutil.copytree(Path(retrograd.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(retrograd.__file__).parent, copy)  # with the bytecode
     formula, row = ROWS[name]
     with open(copy / "formulas" / "transcendental.py", "a", encoding="utf-8") as file:
         file.write(formula)

@@ -4,7 +4,7 @@ Modes, directions, projection, lengths, clipping, peepholes, coupled gates, bias
 normalization, zoneout and recurrent dropout in training and evaluation, the reset gate before or after: all allowed
 combinations occur. For every layer, the tests compare the outputs, fused if supported and composed, with the oracle;
 the requested fused gradients, for the outputs that have an upstream gradient, with the composed ones; and the slope
-along a random direction with the oracle. They also check the contract of ``grad_req``. 100 layers per kernel set run in
+along a random direction with the oracle. They also check the contract of ``grad_req``. 60 layers per kernel set run in
 "make test" and 2,500 in "make nightly".
 """
 
@@ -103,7 +103,7 @@ def check_requests(
 
 
 @given(layers())
-@examples(100)
+@examples(60)
 def test_layers(drawn: tuple[Case, Any, int]) -> None:
     check(*drawn)
 
