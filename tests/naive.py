@@ -332,12 +332,11 @@ def max_pool(
     seen: dict[Index, list[int]] = {}
     for o, _, i in meetings(x.shape[2:], kernel, output, stride, padding, dilation):
         seen.setdefault(o, []).append(flat(i, x.shape[2:]))
-    for n, c in product(*map(range, x.shape[:2])):
-        values = x[n, c].ravel().tolist()
-        for o, positions in seen.items():
-            best = positions[first_maximum([values[i] for i in positions])]
-            y[n, c, *o] = values[best]
-            indices[n, c, *o] = best
+    for o, positions in seen.items():
+        values = merged(x)[:, :, positions]
+        first = values.argmax(2)  # NaN counts as the largest
+        y[:, :, *o] = np.take_along_axis(values, first[..., None], 2)[..., 0]
+        indices[:, :, *o] = np.array(positions)[first]
     return y, indices
 
 
