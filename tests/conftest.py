@@ -24,7 +24,7 @@ numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 DRAWN = {
     **dict.fromkeys(("conformance", "kernels", "replay"), 6),
     "test_docs.py": 5,
-    **dict.fromkeys(("explanation", "ops", "textbook"), 4),
+    **dict.fromkeys(("explanation", "ops", "test_every_operator.py", "textbook"), 4),
     **dict.fromkeys(("lowbit", "onnx_models", "test_sklearn_checks.py"), 3),
     **dict.fromkeys(("test_array_methods.py", "test_batch_norm_fusion.py", "test_fusion.py"), 3),
     "nn": 2,

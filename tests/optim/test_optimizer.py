@@ -75,8 +75,12 @@ def numpy_options() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "option"), numpy_options())
-@pytest.mark.parametrize("kind", [np.float32, np.float64, np.longdouble])
-def test_numpy_scalars_are_python_numbers_in_a_group(name: str, option: str, kind: type[Any]) -> None:
+def test_numpy_scalars_are_python_numbers_in_a_group(name: str, option: str) -> None:
+    for kind in (np.float32, np.float64, np.longdouble):
+        check_numpy_scalar(name, option, kind)
+
+
+def check_numpy_scalar(name: str, option: str, kind: type[Any]) -> None:
     make = getattr(optim, name)
     default = inspect.signature(make).parameters[option].default
     given = tuple(None if v is None else kind(v) for v in default) if isinstance(default, tuple) else kind(default)
