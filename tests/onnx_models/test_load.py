@@ -19,6 +19,12 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 RNG = np.random.default_rng(5)
 
 
+@pytest.fixture(autouse=True)
+def same_numbers(monkeypatch):
+    """Each test draws the same numbers, whichever tests ran before it in its process."""
+    monkeypatch.setattr(sys.modules[__name__], "RNG", np.random.default_rng(5))
+
+
 def weights(**shapes):
     arrays = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     return [numpy_helper.from_array(array, name) for name, array in arrays.items()]

@@ -94,6 +94,7 @@ _ORDER = 6
 _KERNELS = (
     *RECURRENT_KERNELS,
     "memory.moves.copy",
+    "memory.moves.together",
     "pointwise.scale",
     "recurrent.products.to_x",
     "cross_entropy.few",
